@@ -1,0 +1,1 @@
+"""Programs in, call graph out: verbs, recording, execution."""

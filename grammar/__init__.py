@@ -1,0 +1,1 @@
+"""Text of a constraint in, allowed-token bitmask out."""

@@ -1,0 +1,1 @@
+"""Numbers in, numbers out: one op, one signature, several places."""

@@ -1,0 +1,1 @@
+"""Plain torch: what each op means."""

@@ -1,0 +1,1 @@
+"""The KV pool's pages and the radix tree over them."""

@@ -1,0 +1,1 @@
+"""Engines: what a program talks to."""

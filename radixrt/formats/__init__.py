@@ -1,0 +1,1 @@
+"""Checkpoint files: GGUF and safetensors headers and metadata, hardened against hostile input."""

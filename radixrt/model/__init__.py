@@ -1,0 +1,1 @@
+"""Decoders: configuration, weights, the forward pass and the sampler."""

@@ -1,0 +1,1 @@
+"""Admission, ordering, batch composition, retraction and the step loop."""

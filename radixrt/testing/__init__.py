@@ -1,0 +1,1 @@
+"""Fakes that ship: scripted model, byte tokenizer, fake clock, in-memory channel."""

@@ -1,0 +1,1 @@
+"""The worker: messages, sockets, the program interpreter and its supervisor."""
