@@ -70,7 +70,11 @@ def test_wheel_holds_all_of_it_and_no_bare_room(project_root: Path, tmp_path: Pa
     )
     target = tmp_path / "site"
     zipfile.ZipFile(wheel).extractall(target)
-    check = "import radixrt.frontend, radixrt.grammar, radixrt.kernels.cpu as c; print(radixrt.__file__); print(c.native() is not None)"
+    check = (
+        "import radixrt.frontend, radixrt.grammar, radixrt.kernels.cpu as cpu
+"
+        "print(radixrt.__file__, cpu.native() is not None)"
+    )
     done = subprocess.run(
         [sys.executable, "-c", check],
         check=True,
