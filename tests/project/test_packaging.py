@@ -71,8 +71,7 @@ def test_wheel_holds_all_of_it_and_no_bare_room(project_root: Path, tmp_path: Pa
     target = tmp_path / "site"
     zipfile.ZipFile(wheel).extractall(target)
     check = (
-        "import radixrt.frontend, radixrt.grammar, radixrt.kernels.cpu as cpu
-"
+        "import radixrt.frontend, radixrt.grammar, radixrt.kernels.cpu as cpu\n"
         "print(radixrt.__file__, cpu.native() is not None)"
     )
     done = subprocess.run(
