@@ -10,8 +10,8 @@ from pydantic import BaseModel, Field
 import radixrt as rx
 
 SYSTEM = """You control a lamp and a heater in one room. Each turn you read the state of the room and answer with
-one JSON object: "device" is "lamp", "heater" or "none", and "value" is "on" or "off". Choose "none" when nothing has to
-change."""
+one JSON object: "device" is "lamp", "heater" or "none", and "value" is "on" or "off". Choose "none" when nothing
+has to change."""
 
 
 class Command(BaseModel):

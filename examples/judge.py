@@ -6,11 +6,11 @@ python examples/judge.py
 import radixrt as rx
 
 DIMENSIONS = ["clarity", "evidence", "originality"]
-ESSAY = """Cities should plant more trees. A street with trees is up to five degrees cooler on a hot afternoon, its
-gutters carry less water after a storm, and people who live on it walk more. Trees cost little next to a new drain
-or an air conditioner, and unlike those they grow more useful with each year. The usual objection is that roots break
-pavements. They do, when a tree of the wrong kind stands in a pit of the wrong size; the answer is a better pit, not
-a bare street."""
+ESSAY = """Cities should plant more trees. A street with trees is up to five degrees cooler on a hot afternoon,
+its gutters carry less water after a storm, and people who live on it walk more. Trees cost little next to a new
+drain or an air conditioner, and unlike those they grow more useful with each year. The usual objection is that
+roots break pavements. They do, when a tree of the wrong kind stands in a pit of the wrong size; the answer is a
+better pit, not a bare street."""
 
 
 @rx.program
