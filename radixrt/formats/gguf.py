@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from radixrt.errors import ModelLoadError
 from radixrt.formats.dequant import dequantize
 from radixrt.formats.ggml import REFUSED, TYPES
-from radixrt.formats.mapped import MappedFile
+from radixrt.formats.mapped import MappedFile, TensorInfo
 
 __all__ = ["GGUFFile", "TensorInfo"]
 
@@ -62,21 +62,6 @@ _FEWEST_TENSOR = 8 + 1 + 4 + 4 + 8  # name length, name, dimensions, type, offse
 _PART_NAME = re.compile(r"(?P<stem>.*)-(?P<number>[0-9]{5})-of-(?P<count>[0-9]{5})\.gguf", re.DOTALL)
 
 
-class TensorInfo(msgspec.Struct, frozen=True):
-    """Where a tensor lies.
-
-    ``shape`` is row-major, as numpy has it (the reverse of the file's order). ``type`` is the storage type's name,
-    for example ``"Q4_1"``. ``offset`` counts bytes from the start of file number ``part`` (0 unless split).
-    """
-
-    name: str
-    shape: tuple[int, ...]
-    type: str
-    offset: int
-    nbytes: int
-    part: int = 0
-
-
 class GGUFFile:
     """An open GGUF file. Make one with :meth:`open`; it is a context manager.
 
@@ -112,7 +97,7 @@ class GGUFFile:
         names = _part_names(part, count)
         missing = [name.name for name in names if not name.is_file()]
         if missing:
-            raise part.file.error(f"parts of the split file are missing: {', '.join(missing[:8])}")
+            raise part.file.error(f"parts of the split file are missing: {', '.join(map(repr, missing[:8]))}")
         parts = [_read_part(name, number) for number, name in enumerate(names)]
         _check_split(parts)
         return cls(path, parts)

@@ -11,12 +11,28 @@ import os
 import stat
 from pathlib import Path
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from radixrt.errors import ModelLoadError
 
-__all__ = ["MappedFile"]
+__all__ = ["MappedFile", "TensorInfo"]
+
+
+class TensorInfo(msgspec.Struct, frozen=True):
+    """Where a tensor lies.
+
+    ``shape`` is row-major, as numpy has it. ``type`` is the storage type's name in its format, for example
+    ``"Q4_1"`` or ``"BF16"``. ``offset`` counts bytes from the start of file number ``part`` of the model.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    type: str
+    offset: int
+    nbytes: int
+    part: int = 0
 
 
 class MappedFile:
