@@ -1,0 +1,366 @@
+"""Keyword arguments in, checked sampling parameters and output types out.
+
+Every place where a person writes ``temperature=0`` or ``schema=Card`` (a ``gen`` of a program, a single call of
+an engine) comes through here, so that the same mistake gets the same error everywhere. This module does not
+know what a constraint accepts: ``radixrt.grammar`` judges that, in the worker.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import numbers
+import re
+import types
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from radixrt.api import Constraint, SamplingParams
+from radixrt.errors import InvalidRequest
+from radixrt.python_types import json_schema_of, literal_members
+
+__all__ = [
+    "CONSTRAINT_NAMES",
+    "SAMPLING_NAMES",
+    "OutputType",
+    "check_choices",
+    "check_text",
+    "output_type",
+    "sampling_params",
+    "sampling_values",
+    "unknown_argument",
+]
+
+SAMPLING_NAMES: tuple[str, ...] = SamplingParams.__struct_fields__
+CONSTRAINT_NAMES: tuple[str, ...] = ("regex", "schema", "choices", "grammar", "type")
+
+# Plain numbers are bounded so that a model that likes digits still comes to an end; the values stay exact
+# (an int fits 64 bits, a float is finite).
+_INT_PATTERN = r"-?(0|[1-9][0-9]{0,17})"
+_FLOAT_PATTERN = r"-?(0|[1-9][0-9]{0,17})(\.[0-9]{1,17})?([eE][+-]?[0-9]{1,2})?"
+_LARGEST_MAX_TOKENS = 2**31 - 1
+
+
+# --- sampling ---------------------------------------------------------------------------------------------------
+
+
+def sampling_params(values: Mapping[str, Any], *, where: str) -> SamplingParams:
+    """Build the parameters from keyword arguments. None means absent; ``stop`` may be a string or several.
+
+    Raises ``InvalidRequest`` whose ``param`` is the first argument that is unknown, of the wrong type or out of
+    range. ``where`` opens the message, as in ``gen 'card'``.
+    """
+    params = _convert(_present(values, where), where)
+    return _validated(params, where)
+
+
+def sampling_values(values: Mapping[str, Any], *, where: str) -> dict[str, Any]:
+    """Check arguments one by one and return those that are present, as ``sampling_params`` takes them.
+
+    For defaults that are merged with others later: rules between two arguments are not applied yet.
+    """
+    present = _present(values, where)
+    _convert(present, where)
+    for name, value in present.items():
+        alone = {"max_tokens": _LARGEST_MAX_TOKENS, name: value}
+        _validated(_convert(alone, where), where)
+    return present
+
+
+def unknown_argument(name: str, known: Iterable[str], *, where: str) -> InvalidRequest:
+    """The error for an argument that nobody takes, with the nearest name that somebody does."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    return InvalidRequest(f"{where}: unknown argument {name!r}{hint}", param=name)
+
+
+def _present(values: Mapping[str, Any], where: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        if name not in SAMPLING_NAMES:
+            raise unknown_argument(name, SAMPLING_NAMES, where=where)
+        if value is not None:
+            found[name] = _plain(name, value)
+    return found
+
+
+def _plain(name: str, value: Any) -> Any:
+    """Bring what people pass to what the struct holds: numpy numbers, one stop string, ids as text keys."""
+    if name == "stop":
+        texts = (value,) if isinstance(value, str) else value
+        for text in texts if isinstance(texts, list | tuple) else ():
+            if isinstance(text, str):
+                check_text(text, param="stop")
+        return texts
+    if name == "logit_bias" and isinstance(value, Mapping):
+        return {_token_id(token): _number(bias) for token, bias in value.items()}
+    if name == "stop_token_ids" and isinstance(value, list | tuple):
+        return [_number(token) for token in value]
+    return _number(value)
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, bool | str):
+        return value
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, numbers.Real):
+        return float(value)
+    return value
+
+
+def _token_id(token: Any) -> Any:
+    """JSON has only text keys, so the decimal spelling of an id is an id."""
+    if isinstance(token, str) and token.isascii() and token.isdecimal() and len(token) < 10:
+        return int(token)
+    return _number(token)
+
+
+def _convert(values: dict[str, Any], where: str) -> SamplingParams:
+    try:
+        return msgspec.convert(values, SamplingParams)
+    except msgspec.ValidationError:
+        for name, value in values.items():
+            _convert_one(name, value, where)
+        raise
+
+
+def _convert_one(name: str, value: Any, where: str) -> None:
+    try:
+        msgspec.convert({name: value}, SamplingParams)
+    except msgspec.ValidationError as error:
+        reason = str(error).replace(" - at `$." + name, " - at `" + name)
+        raise InvalidRequest(f"{where}: {name}: {reason}", param=name) from error
+
+
+def _validated(params: SamplingParams, where: str) -> SamplingParams:
+    try:
+        return params.validated()
+    except InvalidRequest as error:
+        raise InvalidRequest(f"{where}: {error.message}", param=error.param) from None
+
+
+# --- text -------------------------------------------------------------------------------------------------------
+
+
+def check_text(text: str, *, param: str) -> str:
+    """Return ``text``, or raise ``InvalidRequest`` when it holds half a surrogate pair and so has no UTF-8."""
+    if not text.isascii():
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise InvalidRequest(
+                f"{param}: character {error.start} is a lone surrogate, which is not text", param=param
+            ) from None
+    return text
+
+
+def check_choices(choices: Any) -> tuple[str, ...]:
+    """Return the choices as a tuple: at least one, all non-empty strings, no two alike.
+
+    Raises ``InvalidRequest`` with ``param="choices"``.
+    """
+    if isinstance(choices, str | bytes | set | frozenset) or not isinstance(choices, Iterable):
+        raise InvalidRequest(
+            f"choices must be a list of strings in a fixed order, not {_kind(choices)}", param="choices"
+        )
+    found = tuple(choices)
+    if not found:
+        raise InvalidRequest("choices must hold at least one string", param="choices")
+    seen: set[str] = set()
+    for place, choice in enumerate(found):
+        if not isinstance(choice, str):
+            raise InvalidRequest(f"choices[{place}] must be a string, not {_kind(choice)}", param="choices")
+        if not choice:
+            raise InvalidRequest(f"choices[{place}] is empty", param="choices")
+        if choice in seen:
+            raise InvalidRequest(f"choices[{place}] repeats {choice!r}", param="choices")
+        seen.add(check_text(choice, param="choices"))
+    return found
+
+
+def _kind(value: Any) -> str:
+    return "None" if value is None else type(value).__name__
+
+
+# --- output types -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class OutputType:
+    """What a constrained output must look like, and what its text becomes.
+
+    ``parse`` takes a complete text and returns the value. A type with validators of its own may still refuse
+    it; then its own exception (``pydantic.ValidationError``) comes through.
+    """
+
+    constraint: Constraint
+    parser: Callable[[str], Any] = str
+
+    def parse(self, text: str) -> Any:
+        return self.parser(text)
+
+
+def output_type(
+    *,
+    regex: str | re.Pattern[str] | Constraint | None = None,
+    schema: Any = None,
+    choices: Iterable[str] | Constraint | None = None,
+    grammar: str | Constraint | None = None,
+    type: Any = None,
+) -> OutputType | None:
+    """The one constraint among the arguments, or None when all are None.
+
+    - ``regex``: the whole output matches the pattern. The value is the text.
+    - ``schema``: JSON. A JSON Schema (dict, text or bool) gives what ``json.loads`` makes of the output; a
+      pydantic model, dataclass, TypedDict, Enum, Literal or other type gives an instance of that type.
+    - ``choices``: one of these strings.
+    - ``grammar``: EBNF text. The value is the text.
+    - ``type``: a value of this type written as JSON, except that the strings of a Literal or Enum stand without
+      quotes. ``int`` has at most 18 digits; ``float`` is finite.
+
+    A ``Constraint`` of a fitting kind is taken as it is (its options included). Raises ``InvalidRequest`` naming
+    both when two are given, or naming the one that is wrong.
+    """
+    given = {
+        name: value
+        for name, value in zip(CONSTRAINT_NAMES, (regex, schema, choices, grammar, type), strict=True)
+        if value is not None
+    }
+    if not given:
+        return None
+    if len(given) > 1:
+        names = " and ".join(given)
+        raise InvalidRequest(f"{names} exclude each other: give exactly one constraint", param=list(given)[1])
+    [(name, value)] = given.items()
+    if isinstance(value, Constraint):
+        return _from_constraint(name, value)
+    return _READERS[name](value)
+
+
+_KINDS: Mapping[str, tuple[str, ...]] = types.MappingProxyType(
+    {
+        "regex": ("regex",),
+        "schema": ("json_schema",),
+        "choices": ("choices",),
+        "grammar": ("ebnf", "lark", "structural_tag"),
+        "type": (),
+    }
+)
+
+
+def _from_constraint(name: str, constraint: Constraint) -> OutputType:
+    if constraint.kind not in _KINDS[name]:
+        raise InvalidRequest(f"{name}= does not take a constraint of kind {constraint.kind!r}", param=name)
+    if constraint.kind == "choices":
+        check_choices(constraint.choices)
+    return OutputType(constraint, json.loads if constraint.kind == "json_schema" else str)
+
+
+def _read_regex(value: Any) -> OutputType:
+    if isinstance(value, re.Pattern):
+        # Flags change what a pattern means and have no place in a Constraint; inline flags do.
+        if value.flags != re.UNICODE or not isinstance(value.pattern, str):
+            raise InvalidRequest("regex: give a text pattern without flags, or write them inline", param="regex")
+        value = value.pattern
+    if not isinstance(value, str):
+        raise InvalidRequest(f"regex must be a string, not {_kind(value)}", param="regex")
+    return OutputType(Constraint(kind="regex", source=check_text(value, param="regex")))
+
+
+def _read_choices(value: Any) -> OutputType:
+    return OutputType(Constraint(kind="choices", choices=check_choices(value)))
+
+
+def _read_grammar(value: Any) -> OutputType:
+    if not isinstance(value, str):
+        raise InvalidRequest(f"grammar must be EBNF text, not {_kind(value)}", param="grammar")
+    if not value.strip():
+        raise InvalidRequest("grammar is empty", param="grammar")
+    return OutputType(Constraint(kind="ebnf", source=check_text(value, param="grammar")))
+
+
+def _read_type(value: Any) -> OutputType:
+    if value is int:
+        return OutputType(Constraint(kind="regex", source=_INT_PATTERN), int)
+    if value is float:
+        return OutputType(Constraint(kind="regex", source=_FLOAT_PATTERN), float)
+    if value is bool:
+        return OutputType(Constraint(kind="choices", choices=("true", "false")), json.loads)
+    members = literal_members(value)
+    if members is None:
+        return _from_type(value, "type")
+    by_text: dict[str, Any] = {}
+    for text, member in members:
+        if text in by_text:
+            raise InvalidRequest(f"type: two values of {value!r} are spelled {text!r}", param="type")
+        by_text[text] = member
+    try:
+        choices = check_choices(tuple(by_text))
+    except InvalidRequest as error:
+        raise InvalidRequest(f"type: {error.message}", param="type") from None
+    return OutputType(Constraint(kind="choices", choices=choices), by_text.__getitem__)
+
+
+def _read_schema(value: Any) -> OutputType:
+    if isinstance(value, str):
+        return OutputType(Constraint(kind="json_schema", source=_schema_text(value)), json.loads)
+    if isinstance(value, bool | Mapping):
+        return OutputType(Constraint(kind="json_schema", source=_dumped(value)), json.loads)
+    return _from_type(value, "schema")
+
+
+def _schema_text(text: str) -> str:
+    try:
+        schema = json.loads(check_text(text, param="schema"), object_pairs_hook=_without_duplicates)
+    except (ValueError, RecursionError) as error:
+        raise InvalidRequest(f"schema is not JSON: {error}", param="schema") from None
+    if not isinstance(schema, dict | bool):
+        raise InvalidRequest("schema must be a JSON object, true or false", param="schema")
+    return text
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key stands twice in one object")
+    return found
+
+
+def _dumped(schema: Any) -> str:
+    """The schema as JSON text in its own key order; exact, so keys that are not text are refused."""
+    try:
+        text = json.dumps(_plain_json(schema), ensure_ascii=False, allow_nan=False)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise InvalidRequest(f"schema cannot be written as JSON: {error}", param="schema") from None
+    return check_text(text, param="schema")
+
+
+def _plain_json(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        for key in value:
+            if not isinstance(key, str):
+                raise TypeError(f"the key {key!r} is not a string")
+        return {key: _plain_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain_json(item) for item in value]
+    return value
+
+
+def _from_type(value: Any, param: str) -> OutputType:
+    source, parser = json_schema_of(value, param=param)
+    return OutputType(Constraint(kind="json_schema", source=source), parser)
+
+
+_READERS: Mapping[str, Callable[[Any], OutputType]] = types.MappingProxyType(
+    {
+        "regex": _read_regex,
+        "schema": _read_schema,
+        "choices": _read_choices,
+        "grammar": _read_grammar,
+        "type": _read_type,
+    }
+)

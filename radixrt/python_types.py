@@ -1,0 +1,102 @@
+"""Python types as output types: their JSON Schema and parser, and the plain spellings of a Literal or Enum.
+
+pydantic does the work; it is imported only when a type is used. This module does not know what becomes of the
+schema.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import json
+import types
+import typing
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
+
+import typing_extensions
+
+from radixrt.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
+__all__ = ["json_schema_of", "literal_members"]
+
+
+def literal_members(value: Any) -> list[tuple[str, Any]] | None:
+    """The spellings of a Literal or Enum with what they stand for; None for any other type."""
+    if typing.get_origin(value) in (Literal, typing_extensions.Literal):
+        found: list[Any] = list(typing.get_args(value))
+    elif isinstance(value, enum.EnumMeta):
+        found = list(value)
+    else:
+        return None
+    return [(_spelling(member.value if isinstance(member, enum.Enum) else member), member) for member in found]
+
+
+def _spelling(value: Any) -> str:
+    if isinstance(value, str):
+        return str(value)
+    if value is None or isinstance(value, bool | int | float):
+        return json.dumps(value)
+    raise InvalidRequest(f"type: {value!r} has no plain spelling", param="type")
+
+
+def json_schema_of(value: Any, *, param: str) -> tuple[str, Callable[[str], Any]]:
+    """The JSON Schema of a type as text, and what turns a JSON text into an instance of the type.
+
+    Raises ``InvalidRequest(param)`` for whatever has no schema.
+    """
+    from pydantic import PydanticUndefinedAnnotation, PydanticUserError
+
+    if isinstance(value, types.FunctionType | types.MethodType | types.BuiltinFunctionType | functools.partial):
+        # pydantic would read its parameters, and parsing the output would call it.
+        raise InvalidRequest(f"{param} must be a type or a JSON Schema, not a function", param=param)
+    try:
+        try:
+            source, adapter = _adapter(value)
+        except TypeError:  # unhashable annotation metadata: no memo
+            source, adapter = _adapter.__wrapped__(value)
+    except (PydanticUserError, PydanticUndefinedAnnotation, TypeError, NameError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InvalidRequest(f"{param}: no JSON Schema for {value!r}: {reason}", param=param) from error
+    return source, adapter.validate_json
+
+
+@functools.lru_cache(maxsize=256, typed=True)
+def _adapter(value: Any) -> tuple[str, TypeAdapter[Any]]:
+    """The JSON Schema of a type as text, and its parser. Building both takes milliseconds, hence the memo."""
+    from pydantic import TypeAdapter
+
+    adapter = value if isinstance(value, TypeAdapter) else TypeAdapter(_portable(value))
+    return json.dumps(adapter.json_schema(), ensure_ascii=False), adapter
+
+
+def _portable(annotation: Any) -> Any:
+    """Rebuild ``typing.TypedDict`` as its backport: before Python 3.12 pydantic can read only that one."""
+    if typing_extensions.is_typeddict(annotation):
+        hints = typing_extensions.get_type_hints(annotation, include_extras=True)
+        required = annotation.__required_keys__
+        fields: dict[str, Any] = {
+            name: typing_extensions.Required[_portable(_unwrapped(hint))]
+            if name in required
+            else typing_extensions.NotRequired[_portable(_unwrapped(hint))]
+            for name, hint in hints.items()
+        }
+        typed_dict: Any = typing_extensions.TypedDict
+        rebuilt = typed_dict(annotation.__name__, fields)
+        rebuilt.__doc__ = annotation.__doc__
+        return rebuilt
+    origin, args = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in (typing.Union, types.UnionType):
+        return typing.Union[tuple(_portable(item) for item in args)]  # noqa: UP007
+    if origin in (list, tuple, dict, set, frozenset) and args:
+        return origin[tuple(item if item is ... else _portable(item) for item in args)]
+    return annotation
+
+
+def _unwrapped(hint: Any) -> Any:
+    if typing.get_origin(hint) in (typing_extensions.Required, typing_extensions.NotRequired):
+        return typing.get_args(hint)[0]
+    return hint
