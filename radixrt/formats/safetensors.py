@@ -104,7 +104,7 @@ class SafetensorsFolder:
         if info.type == "BF16":
             return bfloat16_to_float32(data).reshape(info.shape)
         if info.type == "BOOL":
-            return (data != 0).reshape(info.shape)
+            return np.not_equal(data, 0).reshape(info.shape)
         values: NDArray[Any] = np.require(data.view(_DTYPES[info.type]), requirements="A")
         return values.reshape(info.shape)
 
@@ -145,8 +145,8 @@ def _only_file(folder: Path) -> Path:
     pickled = sorted(path.name for pattern in PICKLED for path in folder.glob(pattern))
     if pickled:
         raise ModelLoadError(
-            f"{folder}: the weights are pickled ({', '.join(pickled[:4])}). Reading a pickle runs code, so they are "
-            "refused: convert the model to safetensors (save_pretrained of transformers writes them)",
+            f"{folder}: the weights are pickled ({', '.join(pickled[:4])}). Reading a pickle runs code, so they "
+            "are refused: convert the model to safetensors (save_pretrained of transformers writes them)",
             param=str(folder / pickled[0]),
         )
     raise ModelLoadError(f"{folder}: no safetensors file in this folder", param=str(folder))
