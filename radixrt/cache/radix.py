@@ -267,7 +267,7 @@ class RadixTree:
             node.locks -= 1
             if node.locks == 0:
                 self.evictable_slots += len(node.key)
-                if not node.children and not node.heap_serial:
+                if not node.children:
                     self._retire(node)
             node = node.parent
 

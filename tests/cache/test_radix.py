@@ -121,7 +121,7 @@ def test_least_recently_used_goes_first_and_locked_never(make_user: Any, evictio
     locked = user.run([1] * 10)
     user.cache([2] * 10)
     user.cache([3] * 10)
-    user.open([2] * 10).drop()  # used again
+    user.open([2] * 10, limit=10).drop()  # used again
     assert user.tree.evict(10) == 10
     assert [_length(user, [k] * 10) for k in (1, 2, 3)] == [10, 10, 0]
     assert user.tree.evict(1000) == 10
