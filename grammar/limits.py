@@ -1,0 +1,66 @@
+"""What compiling and running one grammar may cost: counted, never timed.
+
+Every loop of this package spends *fuel*, about one unit per elementary operation (interning a term, visiting a
+configuration, splitting a byte class). Running out refuses the constraint and names the limit; nothing hangs.
+This module does not know what the work is for.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from radixrt.errors import InvalidRequest, UnsupportedConstraint
+
+__all__ = ["Fuel", "GrammarLimits"]
+
+
+class GrammarLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Bounds for one grammar. All are counts, except the two sizes in bytes."""
+
+    source_chars: int = 2_000_000
+    """Characters of a pattern, a grammar text or all choices together."""
+    nesting: int = 100
+    """Depth of groups in a regular expression."""
+    compile_fuel: int = 2_000_000
+    """Elementary operations while compiling."""
+    step_fuel: int = 2_000_000
+    """Elementary operations in one ``accept``, ``fill_mask`` or ``forced_tokens``."""
+    states: int = 100_000
+    """Machine states of one grammar before its lazily built part is started afresh."""
+    configurations: int = 100_000
+    """Terminals that one machine state may have open at the same time."""
+    table_bytes: int = 256 * 2**20
+    """Transition table of one machine."""
+    mask_cache_bytes: int = 64 * 2**20
+    """Mask rows that one grammar keeps."""
+
+    def validated(self) -> GrammarLimits:
+        """Return self, or raise ``InvalidRequest`` naming the first limit that is not a positive integer."""
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if type(value) is not int or value < 1:
+                raise InvalidRequest(f"the limit {name} must be a positive integer, not {value!r}", param=name)
+        return self
+
+
+class Fuel:
+    """A counter of work that refuses when it runs out. Not thread-safe; its owner holds a lock."""
+
+    __slots__ = ("left", "limit")
+
+    def __init__(self, amount: int, limit: str) -> None:
+        self.left = amount
+        self.limit = limit
+
+    def refill(self, amount: int, limit: str) -> None:
+        """Allow ``amount`` operations from now on; ``limit`` is the name that a refusal gives."""
+        self.left = amount
+        self.limit = limit
+
+    def spend(self, amount: int) -> None:
+        """Take ``amount``; raises ``UnsupportedConstraint`` (keyword: the limit) when nothing is left."""
+        self.left -= amount
+        if self.left < 0:
+            raise UnsupportedConstraint(
+                f"the constraint needs more work than the limit {self.limit} allows", keyword=self.limit
+            )

@@ -1,0 +1,361 @@
+"""Derivatives of terms: which byte leads from which language to which, and which languages are empty.
+
+``Pool`` is what the rest of the package works with: the constructors of ``Terms`` plus ``arcs``, ``nullable``,
+``is_empty``, ``closed``, ``substitute`` and ``byte_classes``. Everything is lazy, remembered by term, counted in
+fuel, and iterative: the depth of a term costs memory, never the interpreter's stack. It does not know what a
+pattern, a character class or a token is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from radixrt.grammar.limits import Fuel
+from radixrt.grammar.terms import (
+    AHEAD,
+    ALT,
+    AND,
+    BEHIND,
+    CLOSED,
+    CONCAT,
+    EMPTY,
+    FULL_SET,
+    INFINITE,
+    NONE,
+    NOT,
+    REPEAT,
+    SET,
+    Rx,
+    Terms,
+)
+
+__all__ = ["EMPTY", "NONE", "Arc", "Pool", "Rx"]
+
+Arc = tuple[int, Rx]
+"""A set of bytes (256-bit mask) and the term that remains after any of them. Never ``NONE``."""
+_Key = tuple[Rx, int]
+_Arcs = tuple[Arc, ...]
+
+
+class Pool(Terms):
+    """A pool of terms with their derivatives. Not thread-safe: its owner holds a lock."""
+
+    def __init__(self, fuel: Fuel) -> None:
+        super().__init__(fuel)
+        self._arcs: dict[_Key, _Arcs] = {}
+        self._nullable: dict[_Key, bool] = {}
+        self._empty: dict[Rx, bool] = {}
+
+    # --- questions about a term ----------------------------------------------------------------------------------
+
+    def arcs(self, term: Rx, flags: int = 0) -> _Arcs:
+        """The derivatives of ``term``: arcs with disjoint sets of bytes; bytes in no arc lead nowhere.
+
+        ``flags``: bit i says whether what was read so far is in watched language i (sensitive terms only).
+        """
+        stack = [self._key(term, flags)]
+        while stack:
+            key = stack[-1]
+            if key in self._arcs:
+                stack.pop()
+                continue
+            self.fuel.spend(1)
+            missing = [k for k in self._needed_arcs(*key) if k not in self._arcs]
+            if missing:
+                stack.extend(missing)
+            else:
+                self._arcs[key] = self._derive(*key)
+                stack.pop()
+        return self._arcs[self._key(term, flags)]
+
+    def nullable(self, term: Rx, flags: int = 0) -> bool:
+        """Whether ``term`` matches when nothing more is read."""
+        if not self.sensitive[term]:
+            return self.null[term]
+        stack = [self._key(term, flags)]
+        while stack:
+            key = stack[-1]
+            x, bits = key
+            if key in self._nullable:
+                stack.pop()
+                continue
+            self.fuel.spend(1)
+            parts = [self._key(y, bits) for y in self._children(self.kind[x], self.args[x])]
+            missing = [k for k in parts if self.sensitive[k[0]] and k not in self._nullable]
+            if missing:
+                stack.extend(missing)
+            else:
+                self._nullable[key] = self._is_null(x, bits)
+                stack.pop()
+        return self._nullable[self._key(term, flags)]
+
+    def is_empty(self, term: Rx) -> bool:
+        """Whether no string at all is in ``term`` (not sensitive). Explores derivatives, shortest rest first."""
+        if self.plain[term]:
+            return term == NONE
+        if term in self._empty:
+            return self._empty[term]
+        seen = {term}
+        path = [(term, self._by_length(term))]
+        while path:
+            self.fuel.spend(1)
+            x, rest = path[-1]
+            if self.null[x] or self._known_alive(x):
+                self._empty.update((y, False) for y, _ in path)
+                return False
+            while rest and (rest[-1] in seen or self._empty.get(rest[-1], False)):
+                rest.pop()
+            if rest:
+                following = rest.pop()
+                seen.add(following)
+                path.append((following, [] if self.plain[following] else self._by_length(following)))
+            else:
+                path.pop()
+        self._empty.update((x, True) for x in seen)
+        return True
+
+    def _known_alive(self, term: Rx) -> bool:
+        return (self.plain[term] and term != NONE) or self._empty.get(term) is False
+
+    def _by_length(self, term: Rx) -> list[Rx]:
+        """What may follow ``term``, the shortest rest last."""
+        return sorted({target for _, target in self.arcs(term)}, key=lambda x: -self.low[x])
+
+    def byte_classes(self, terms: Iterable[Rx]) -> list[int]:
+        """The coarsest partition of the 256 bytes (as masks) that no derivative of ``terms`` can tell apart."""
+        blocks = [FULL_SET]
+        seen, stack = set(terms), list(terms)
+        while stack:
+            term = stack.pop()
+            self.fuel.spend(1)
+            if self.kind[term] == SET:
+                mask = self.args[term][0]
+                if len(blocks) < 256:
+                    self.fuel.spend(len(blocks) // 8)
+                    blocks = [part for block in blocks for part in (block & mask, block & ~mask) if part]
+                continue
+            for child in self._children(self.kind[term], self.args[term]):
+                if child not in seen:
+                    seen.add(child)
+                    stack.append(child)
+        return blocks
+
+    # --- more ways to build --------------------------------------------------------------------------------------
+
+    def closed(self, term: Rx, watched: Sequence[Rx] = ()) -> Rx:
+        """Make a sensitive term an ordinary one; ``watched[i]`` is what ``behind(i, ...)`` in it speaks of.
+
+        A watched language may itself be sensitive, but only to watched languages before it.
+        """
+        if not self.sensitive[term]:
+            return term
+        needed = self.watches[term]
+        for i in range(len(watched) - 1, -1, -1):
+            if needed >> i & 1:
+                needed |= self.watches[watched[i]]
+        kept = tuple(x if needed >> i & 1 else NONE for i, x in enumerate(watched))
+        while kept and kept[-1] == NONE and not needed >> (len(kept) - 1) & 1:
+            kept = kept[:-1]
+        args = (term, kept)
+        found = self._find(CLOSED, args)
+        if found is not None:
+            return found
+        null = self.nullable(term, self._flags(kept))
+        return self._new(CLOSED, args, null=null, low=self.low[term], high=self.high[term])
+
+    def substitute(self, term: Rx, images: Sequence[Rx]) -> Rx:
+        """Replace every byte ``b`` of every string by the strings of ``images[b]``.
+
+        Exact for all operators when the images are spellings: non-empty languages of which no string of one is a
+        prefix of a string of the same or another. Complements stay within sequences of spellings.
+        """
+        valid = self.star(self.alt(*images))
+        done: dict[Rx, Rx] = {NONE: NONE, EMPTY: EMPTY, self.all: valid}
+        stack = [term]
+        while stack:
+            x = stack[-1]
+            kind, args = self.kind[x], self.args[x]
+            missing = [y for y in self._children(kind, args) if y not in done]
+            self.fuel.spend(1)
+            if x in done or not missing:
+                stack.pop()
+                done.setdefault(x, self._image(kind, args, done, images, valid))
+            else:
+                stack.extend(missing)
+        return done[term]
+
+    def _image(self, kind: int, args: tuple, done: dict[Rx, Rx], images: Sequence[Rx], valid: Rx) -> Rx:  # type: ignore[type-arg]
+        if kind == SET:
+            plain, others = 0, []
+            for byte in range(256):
+                if args[0] >> byte & 1:
+                    if self.kind[images[byte]] == SET:
+                        plain |= self.args[images[byte]][0]
+                    else:
+                        others.append(images[byte])
+            return self.alt(self.byte_set(plain), *others)
+        if kind == CONCAT:
+            return self.concat(done[args[0]], done[args[1]])
+        if kind == ALT:
+            return self.alt(*(done[x] for x in args))
+        if kind == AND:
+            return self.and_(*(done[x] for x in args))
+        if kind == NOT:
+            return self.and_(valid, self.not_(done[args[0]]))
+        if kind == REPEAT:
+            return self.repeat(done[args[0]], args[1], None if args[2] == INFINITE else args[2])
+        if kind == AHEAD:
+            return self.ahead(done[args[0]])
+        if kind == CLOSED:
+            return self.closed(done[args[0]], tuple(done[x] for x in args[1]))
+        return self.behind(*args)
+
+    # --- one step of a derivative ----------------------------------------------------------------------------------
+
+    def _key(self, term: Rx, flags: int) -> _Key:
+        return term, flags & self.watches[term] if self.sensitive[term] else 0
+
+    def _flags(self, watched: Sequence[Rx]) -> int:
+        flags = 0
+        for i, x in enumerate(watched):
+            if self.nullable(x, flags):
+                flags |= 1 << i
+        return flags
+
+    def _needed_arcs(self, term: Rx, flags: int) -> list[_Key]:
+        """The keys whose arcs ``_derive`` will ask for."""
+        kind, args = self.kind[term], self.args[term]
+        if kind in (ALT, AND, NOT):
+            return [self._key(x, flags) for x in args]
+        if kind == CLOSED:
+            inner = self._flags(args[1])
+            return [self._key(args[0], inner), *(self._key(x, inner) for x in args[1])]
+        if kind in (CONCAT, REPEAT) and self.sensitive[args[0]]:
+            return [self._key(self._unfold(term, flags), flags)]
+        if kind == CONCAT:
+            tail = [self._key(args[1], flags)] if self.null[args[0]] else []
+            return [self._key(args[0], 0), *tail]
+        if kind == REPEAT:
+            return [self._key(args[0], flags)]
+        return []
+
+    def _derive(self, term: Rx, flags: int) -> _Arcs:
+        kind, args = self.kind[term], self.args[term]
+        if kind == SET:
+            return ((args[0], EMPTY),)
+        if kind in (CONCAT, REPEAT) and self.sensitive[args[0]]:
+            return self._arcs[self._key(self._unfold(term, flags), flags)]
+        if kind == CONCAT:
+            head, tail = args
+            arcs = tuple((mask, self.concat(x, tail)) for mask, x in self._arcs[head, 0])
+            return self._union([arcs, self._arcs[self._key(tail, flags)]]) if self.null[head] else _joined(arcs)
+        if kind == REPEAT:
+            x, low, high = args
+            rest = self._repeat(x, max(low - 1, 0), high if high == INFINITE else high - 1)
+            return _joined((mask, self.concat(y, rest)) for mask, y in self._arcs[x, 0])
+        if kind == ALT:
+            return self._union([self._arcs[self._key(x, flags)] for x in args])
+        if kind == AND:
+            return self._intersection([self._arcs[self._key(x, flags)] for x in args])
+        if kind == NOT:
+            return self._complement(self._arcs[self._key(args[0], flags)])
+        if kind == CLOSED:
+            return self._derive_closed(args[0], args[1])
+        return ()
+
+    def _unfold(self, term: Rx, flags: int) -> Rx:
+        """Resolve the first factor of a sensitive term, whose rest is known to reach the end of the closed term."""
+        head, tail = self.args[term] if self.kind[term] == CONCAT else (term, EMPTY)
+        kind, args = self.kind[head], self.args[head]
+        if kind == AHEAD:
+            return self.and_(args[0], tail)
+        if kind == BEHIND:
+            return tail if bool(flags >> args[0] & 1) == args[1] else NONE
+        if kind == ALT:
+            return self.alt(*(self.concat(x, tail) for x in args))
+        if kind == REPEAT:
+            x, low, high = args
+            rest = self._repeat(x, max(low - 1, 0), high if high == INFINITE else high - 1)
+            return self.alt(tail if low == 0 else NONE, self.concat(x, rest, tail))
+        raise ValueError("a sensitive term was used as an ordinary one before it was closed")
+
+    def _derive_closed(self, term: Rx, watched: tuple[Rx, ...]) -> _Arcs:
+        flags = self._flags(watched)
+        blocks: list[tuple[int, tuple[Rx, ...]]] = [(m, (x,)) for m, x in self._arcs[self._key(term, flags)]]
+        for x in watched:
+            arcs = self._arcs[self._key(x, flags)]
+            dead = FULL_SET
+            for mask, _ in arcs:
+                dead &= ~mask
+            total = [*arcs, (dead, NONE)]
+            self.fuel.spend(len(blocks) * len(total))
+            blocks = [(a & b, (*xs, y)) for a, xs in blocks for b, y in total if a & b]
+        return _joined((mask, self.closed(x, rest)) for mask, (x, *rest) in blocks)
+
+    def _is_null(self, term: Rx, flags: int) -> bool:
+        kind, args = self.kind[term], self.args[term]
+        if kind == BEHIND:
+            return bool(flags >> args[0] & 1) == args[1]
+        parts = [self._null_part(x, flags) for x in self._children(kind, args)]
+        if kind == ALT:
+            return any(parts)
+        if kind == NOT:
+            return not parts[0]
+        if kind == REPEAT:
+            return args[1] == 0 or parts[0]
+        return all(parts)
+
+    def _null_part(self, term: Rx, flags: int) -> bool:
+        return self._nullable[self._key(term, flags)] if self.sensitive[term] else self.null[term]
+
+    # --- sets of arcs --------------------------------------------------------------------------------------------
+
+    def _union(self, lists: Sequence[_Arcs]) -> _Arcs:
+        """Arcs of a union: split the bytes where the lists overlap, unite the targets."""
+        by_mask: dict[int, set[Rx]] = {}
+        for arcs in lists:
+            for mask, target in arcs:
+                by_mask.setdefault(mask, set()).add(target)
+        blocks: list[tuple[int, set[Rx]]] = []
+        covered = 0
+        for mask, targets in by_mask.items():
+            if not mask & covered:
+                blocks.append((mask, targets))
+            else:
+                self.fuel.spend(len(blocks))
+                split = []
+                fresh = mask
+                for other, known in blocks:
+                    both = other & mask
+                    if both:
+                        split.append((both, known | targets))
+                        fresh &= ~other
+                    if other & ~mask:
+                        split.append((other & ~mask, known))
+                if fresh:
+                    split.append((fresh, targets))
+                blocks = split
+            covered |= mask
+        return _joined((mask, self.alt(*targets)) for mask, targets in blocks)
+
+    def _intersection(self, lists: Sequence[_Arcs]) -> _Arcs:
+        blocks: list[tuple[int, tuple[Rx, ...]]] = [(FULL_SET, ())]
+        for arcs in sorted(lists, key=len):
+            self.fuel.spend(len(blocks) * len(arcs))
+            blocks = [(a & b, (*xs, y)) for a, xs in blocks for b, y in arcs if a & b]
+        return _joined((mask, self.and_(*xs)) for mask, xs in blocks)
+
+    def _complement(self, arcs: _Arcs) -> _Arcs:
+        rest = FULL_SET
+        for mask, _ in arcs:
+            rest &= ~mask
+        return _joined([*((mask, self.not_(x)) for mask, x in arcs), (rest, self.all)])
+
+
+def _joined(arcs: Iterable[Arc]) -> _Arcs:
+    """Drop what leads nowhere and unite arcs that lead to the same place."""
+    masks: dict[Rx, int] = {}
+    for mask, target in arcs:
+        if target != NONE and mask:
+            masks[target] = masks.get(target, 0) | mask
+    return tuple((mask, target) for target, mask in masks.items())

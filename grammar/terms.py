@@ -1,0 +1,438 @@
+"""Interned regular expressions over bytes, and the constructors that keep them small.
+
+A term is an int: two terms built the same way are the same int, so every result about a term can be remembered
+by its id. The constructors apply only laws of languages (`x|x = x`, `x{a,b}x{c,d} = x{a+c,b+d}`, ...), enough
+to keep the derivatives of the usual patterns few; they do not look for equivalence in general.
+
+Besides the usual operators there are three for context, used by the regular expression front ends:
+
+* ``AHEAD(r)`` is zero-width: everything from here to the end of the closed term must be in ``r``.
+* ``BEHIND(i, yes)`` is zero-width: what has been read so far is (or is not) in the i-th watched language.
+* ``CLOSED(x, watched)`` ends the reach of both: it is an ordinary language again.
+
+A term that holds an AHEAD or BEHIND outside a CLOSED is *sensitive*; only ``CLOSED`` may wrap it before it is put
+beside other terms. Nothing here knows about characters of a pattern, tokens, or grammars.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from radixrt.grammar.limits import Fuel
+from radixrt.grammar.utf8 import ALL_CHARACTERS, Range, byte_tree
+
+__all__ = [
+    "AHEAD",
+    "ALT",
+    "AND",
+    "BEHIND",
+    "CLOSED",
+    "CONCAT",
+    "EMPTY",
+    "FULL_SET",
+    "INFINITE",
+    "NONE",
+    "NOT",
+    "REPEAT",
+    "SET",
+    "Rx",
+    "Terms",
+]
+
+Rx = int
+"""The id of a term in its pool."""
+
+# Kinds of terms, with the type of their arguments.
+_NONE, _EMPTY, SET, CONCAT, ALT, AND, NOT, REPEAT, AHEAD, BEHIND, CLOSED = range(11)
+# ()    ()      mask (a, b) (x..) (x..) (x,) (x,lo,hi) (r,) (i,yes) (x,(w..))
+
+NONE: Rx = 0
+"""No string at all."""
+EMPTY: Rx = 1
+"""The empty string alone."""
+FULL_SET = (1 << 256) - 1
+"""All 256 bytes, as a set."""
+INFINITE = 1 << 62
+"""The upper end of an unbounded repetition, and the length of unbounded strings."""
+
+_Args = tuple[object, ...]
+
+
+class Terms:
+    """A pool of terms. Facts about term ``x``, known from its birth:
+
+    ``kind[x]``, ``args[x]``; ``null[x]``: has the empty string (False for sensitive terms: ask ``nullable``);
+    ``low[x]``/``high[x]``: bounds on the length of its strings in bytes; ``plain[x]``: built without and, not or
+    context, hence not the empty language unless it is ``NONE``; ``sensitive[x]``; ``watches[x]``: bit set of the
+    BEHIND indices in it.
+    """
+
+    def __init__(self, fuel: Fuel) -> None:
+        self.fuel = fuel
+        self.kind: list[int] = []
+        self.args: list[tuple] = []  # type: ignore[type-arg]  # its shape depends on the kind, see above
+        self.null: list[bool] = []
+        self.low: list[int] = []
+        self.high: list[int] = []
+        self.plain: list[bool] = []
+        self.sensitive: list[bool] = []
+        self.watches: list[int] = []
+        self._ids: dict[tuple[int, _Args], Rx] = {}
+        self._chars: dict[tuple[Range, ...], Rx] = {}
+        self._new(_NONE, (), null=False, low=0, high=0)
+        self._new(_EMPTY, (), null=True, low=0, high=0)
+        self.any_byte = self.byte_set(FULL_SET)
+        self.all = self._repeat(self.any_byte, 0, INFINITE)
+        """Every string of bytes."""
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    # --- leaves ------------------------------------------------------------------------------------------------
+
+    def byte_set(self, mask: int) -> Rx:
+        """One byte out of a set: bit ``b`` of ``mask`` stands for byte ``b``."""
+        if mask == 0:
+            return NONE
+        return self._find(SET, (mask,)) or self._new(SET, (mask,), null=False, low=1, high=1)
+
+    def literal(self, data: bytes) -> Rx:
+        """Exactly these bytes."""
+        return self.concat(*(self.byte_set(1 << byte) for byte in data))
+
+    def chars(self, ranges: Sequence[Range]) -> Rx:
+        """One character out of inclusive ranges of code points, in UTF-8. Surrogates are left out."""
+        key = tuple(ranges)
+        if key not in self._chars:
+            self._chars[key] = self._from_tree(byte_tree(key))
+        return self._chars[key]
+
+    @property
+    def text(self) -> Rx:
+        """Every valid UTF-8 text."""
+        return self.star(self.chars(ALL_CHARACTERS))
+
+    def _from_tree(self, tree: tuple[tuple[int, object], ...]) -> Rx:
+        """Turn a byte tree (at most four levels deep) into a term."""
+        parts = []
+        for mask, rest in tree:
+            tail = self._from_tree(rest) if isinstance(rest, tuple) else EMPTY
+            parts.append(self.concat(self.byte_set(mask), tail))
+        return self.alt(*parts)
+
+    # --- operators ---------------------------------------------------------------------------------------------
+
+    def concat(self, *terms: Rx) -> Rx:
+        """One after the other."""
+        if NONE in terms:
+            return NONE
+        spine: list[Rx] = []
+        for term in terms:
+            while self.kind[term] == CONCAT:
+                head, term = self.args[term]
+                spine.append(head)
+            spine.append(term)
+        self.fuel.spend(len(spine))
+        result = EMPTY
+        for head in reversed(spine):
+            result = self._join(head, result)
+        return result
+
+    def _join(self, head: Rx, tail: Rx) -> Rx:
+        """Put ``head``, which is no CONCAT, before ``tail``; neighbouring repetitions of one term become one."""
+        if head == EMPTY:
+            return tail
+        if tail == EMPTY:
+            return head
+        kind = self.kind
+        first, rest = self.args[tail] if kind[tail] == CONCAT else (tail, EMPTY)
+        if (kind[head] == REPEAT or kind[first] == REPEAT) and not self.sensitive[head]:
+            x, low, high = self._as_repeat(head)
+            y, low2, high2 = self._as_repeat(first)
+            if x == y:
+                return self._join(self._repeat(x, low + low2, min(high + high2, INFINITE)), rest)
+        args = (head, tail)
+        found = self._find(CONCAT, args)
+        if found is not None:
+            return found
+        return self._new(
+            CONCAT,
+            args,
+            null=self.null[head] and self.null[tail],
+            low=min(self.low[head] + self.low[tail], INFINITE),
+            high=min(self.high[head] + self.high[tail], INFINITE),
+        )
+
+    def _as_repeat(self, term: Rx) -> tuple[Rx, int, int]:
+        if self.kind[term] == REPEAT:
+            x, low, high = self.args[term]
+            return x, low, high
+        return term, 1, 1
+
+    def alt(self, *terms: Rx) -> Rx:
+        """Any of them."""
+        members = self._flatten(ALT, terms)
+        members.discard(NONE)
+        if self.all in members:
+            return self.all
+        if len(members) > 1:
+            members = self._merge_alternatives(members)
+        if len(members) < 2:
+            return members.pop() if members else NONE
+        if EMPTY in members and any(self.null[x] and x != EMPTY for x in members):
+            members.discard(EMPTY)
+            if len(members) == 1:
+                return members.pop()
+        args = tuple(sorted(members))
+        found = self._find(ALT, args)
+        if found is not None:
+            return found
+        return self._new(
+            ALT,
+            args,
+            null=any(self.null[x] for x in args),
+            low=min(self.low[x] for x in args),
+            high=max(self.high[x] for x in args),
+        )
+
+    def _merge_alternatives(self, members: set[Rx]) -> set[Rx]:
+        """Unite byte sets before one tail, and ranges of repetitions of one term before one tail."""
+        sets: dict[Rx, int] = {}
+        counts: dict[tuple[Rx, Rx], list[tuple[int, int]]] = {}
+        merged: set[Rx] = set()
+        for term in members:
+            head, tail = self.args[term] if self.kind[term] == CONCAT else (term, EMPTY)
+            if self.kind[head] == SET:
+                sets[tail] = sets.get(tail, 0) | self.args[head][0]
+            elif self.kind[head] == REPEAT and not self.sensitive[head]:
+                x, low, high = self.args[head]
+                counts.setdefault((x, tail), []).append((low, high))
+            else:
+                merged.add(term)
+        for tail, mask in sets.items():
+            merged.add(self._join(self.byte_set(mask), tail))
+        for (x, tail), spans in counts.items():
+            if tail == EMPTY and EMPTY in merged:
+                spans.append((0, 0))
+            if tail == EMPTY and x in merged:
+                merged.discard(x)
+                spans.append((1, 1))
+            for low, high in _united(spans):
+                merged.add(self._join(self._repeat(x, low, high), tail))
+        return merged
+
+    def and_(self, *terms: Rx) -> Rx:
+        """All of them."""
+        members = self._flatten(AND, terms)
+        members.discard(self.all)
+        if NONE in members:
+            return NONE
+        if len(members) < 2:
+            return members.pop() if members else self.all
+        if any(self.kind[x] == NOT and self.args[x][0] in members for x in members):
+            return NONE
+        masks = [x for x in members if self.kind[x] == SET]
+        if len(masks) > 1:
+            mask = FULL_SET
+            for x in masks:
+                mask &= self.args[x][0]
+            return self.and_(*(members.difference(masks)), self.byte_set(mask))
+        calm = [x for x in members if not self.sensitive[x]]
+        if EMPTY in members:
+            if not all(self.null[x] for x in calm):
+                return NONE
+            if len(calm) == len(members):
+                return EMPTY
+        low = max(self.low[x] for x in members)
+        high = min(self.high[x] for x in members)
+        if low > high:
+            return NONE
+        args = tuple(sorted(members))
+        found = self._find(AND, args)
+        if found is not None:
+            return found
+        return self._new(AND, args, null=all(self.null[x] for x in args), low=low, high=high)
+
+    def not_(self, term: Rx) -> Rx:
+        """Every string of *bytes* that is not in ``term``; ``and_(text, not_(x))`` stays within valid text."""
+        if term == NONE:
+            return self.all
+        if term == EMPTY:
+            return self._repeat(self.any_byte, 1, INFINITE)
+        if self.kind[term] == NOT:
+            inner: Rx = self.args[term][0]
+            return inner
+        x, low, high = self._as_repeat(term)
+        if x == self.any_byte:
+            below = self._repeat(x, 0, low - 1) if low else NONE
+            above = self._repeat(x, high + 1, INFINITE) if high < INFINITE else NONE
+            return self.alt(below, above)
+        found = self._find(NOT, (term,))
+        return found or self._new(NOT, (term,), null=not self.null[term], low=0, high=INFINITE)
+
+    def repeat(self, term: Rx, low: int, high: int | None) -> Rx:
+        """``term`` at least ``low`` and at most ``high`` times (None: no upper end)."""
+        top = INFINITE if high is None else high
+        if low < 0 or top < low:
+            raise ValueError(f"a repetition from {low} to {high} times")
+        if self.sensitive[term]:
+            return self._repeat_sensitive(term, low, top)
+        return self._repeat(term, low, top)
+
+    def star(self, term: Rx) -> Rx:
+        return self.repeat(term, 0, None)
+
+    def plus(self, term: Rx) -> Rx:
+        return self.repeat(term, 1, None)
+
+    def opt(self, term: Rx) -> Rx:
+        return self.alt(EMPTY, term)
+
+    def _repeat(self, x: Rx, low: int, high: int) -> Rx:
+        if high == 0 or x == EMPTY:
+            return EMPTY
+        if x == NONE:
+            return NONE if low else EMPTY
+        if self.kind[x] == ALT and EMPTY in self.args[x]:
+            x, low = self.alt(*(y for y in self.args[x] if y != EMPTY)), 0
+        if self.null[x]:
+            low = 0
+        if low == high == 1:
+            return x
+        if self.kind[x] == REPEAT:
+            y, a, b = self.args[x]
+            # The counts k*a..k*b for k = low..high leave no gap.
+            if low == high or (a <= 1 if low == 0 else low * (b - a) + 1 >= a):
+                top = INFINITE if INFINITE in (b, high) else min(b * high, INFINITE)
+                return self._repeat(y, a * low, top)
+        args = (x, low, high)
+        found = self._find(REPEAT, args)
+        if found is not None:
+            return found
+        return self._new(
+            REPEAT,
+            args,
+            null=low == 0 or self.null[x],
+            low=min(self.low[x] * low, INFINITE),
+            high=min(self.high[x] * high, INFINITE) if self.high[x] else 0,
+        )
+
+    # --- context -----------------------------------------------------------------------------------------------
+
+    def ahead(self, rest: Rx) -> Rx:
+        """Zero-width: all that follows, up to the end of the closed term, is in ``rest``."""
+        if rest in (NONE, self.all):
+            return NONE if rest == NONE else EMPTY
+        return self._find(AHEAD, (rest,)) or self._new(AHEAD, (rest,), null=False, low=0, high=0)
+
+    def behind(self, index: int, yes: bool) -> Rx:
+        """Zero-width: what was read since the start of the closed term is (``yes``) in watched language ``index``."""
+        args = (index, yes)
+        return self._find(BEHIND, args) or self._new(BEHIND, args, null=False, low=0, high=0)
+
+    def zero_width(self, term: Rx) -> Rx:
+        """The conditions under which ``term`` matches without reading anything (NONE: never)."""
+        if not self.sensitive[term]:
+            return EMPTY if self.null[term] else NONE
+        kind, args = self.kind[term], self.args[term]
+        if kind == CONCAT:
+            return self.concat(*(self.zero_width(x) for x in self._spine(term)))
+        if kind == ALT:
+            return self.alt(*(self.zero_width(x) for x in args))
+        if kind == REPEAT:
+            return EMPTY if args[1] == 0 else self.zero_width(args[0])
+        return term
+
+    def consuming(self, term: Rx) -> Rx:
+        """The part of ``term`` that reads at least one byte."""
+        if self.low[term] > 0:
+            return term
+        kind, args = self.kind[term], self.args[term]
+        if kind in (_NONE, _EMPTY, AHEAD, BEHIND):
+            return NONE
+        if kind == ALT:
+            return self.alt(*(self.consuming(x) for x in args))
+        if kind == CONCAT:
+            parts, spine = [], self._spine(term)
+            for i, x in enumerate(spine):
+                before = self.concat(*(self.zero_width(y) for y in spine[:i]))
+                parts.append(self.concat(before, self.consuming(x), *spine[i + 1 :]))
+            return self.alt(*parts)
+        if kind == REPEAT and args[1] == 0:
+            x, _, high = args
+            rest = INFINITE if high == INFINITE else high - 1
+            return self.concat(self.consuming(x), self._repeat(x, 0, rest))
+        return self.and_(term, self.not_(EMPTY))
+
+    def _repeat_sensitive(self, x: Rx, low: int, high: int) -> Rx:
+        """Rounds that read nothing only add conditions, so beyond the ``low`` required ones they are left out."""
+        if self.zero_width(x) == NONE:
+            return self._repeat(x, low, high)
+        more = INFINITE if high == INFINITE else high - low
+        self.fuel.spend(low)
+        return self.concat(*[x] * low, self._repeat(self.consuming(x), 0, more))
+
+    def _spine(self, term: Rx) -> list[Rx]:
+        spine = []
+        while self.kind[term] == CONCAT:
+            head, term = self.args[term]
+            spine.append(head)
+        return [*spine, term]
+
+    # --- interning ---------------------------------------------------------------------------------------------
+
+    def _flatten(self, kind: int, terms: Iterable[Rx]) -> set[Rx]:
+        members: set[Rx] = set()
+        for term in terms:
+            if self.kind[term] == kind:
+                members.update(self.args[term])
+            else:
+                members.add(term)
+        self.fuel.spend(len(members))
+        return members
+
+    def _find(self, kind: int, args: _Args) -> Rx | None:
+        return self._ids.get((kind, args))
+
+    def _new(self, kind: int, args: _Args, *, null: bool, low: int, high: int) -> Rx:
+        self.fuel.spend(1)
+        term = len(self.kind)
+        sensitive, watches, plain = False, 0, kind not in (AND, NOT, CLOSED)
+        if kind == BEHIND:
+            sensitive, watches, plain = True, 1 << args[0], False  # type: ignore[operator]
+        elif kind != CLOSED:
+            sensitive = kind == AHEAD
+            for child in self._children(kind, args):
+                sensitive = sensitive or self.sensitive[child]
+                watches |= self.watches[child]
+                plain = plain and self.plain[child]
+        self.kind.append(kind)
+        self.args.append(args)
+        self.null.append(null and not sensitive)
+        self.low.append(low)
+        self.high.append(high)
+        self.plain.append(plain and not sensitive)
+        self.sensitive.append(sensitive)
+        self.watches.append(watches)
+        self._ids[kind, args] = term
+        return term
+
+    def _children(self, kind: int, args: _Args) -> tuple[Rx, ...]:
+        if kind == REPEAT:
+            return (args[0],)  # type: ignore[return-value]
+        if kind == CLOSED:
+            return (args[0], *args[1])  # type: ignore[return-value,misc]
+        if kind in (CONCAT, ALT, AND, NOT, AHEAD):
+            return args  # type: ignore[return-value]
+        return ()
+
+
+def _united(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Merge intervals of integers that overlap or touch."""
+    result: list[tuple[int, int]] = []
+    for low, high in sorted(spans):
+        if result and low <= result[-1][1] + 1:
+            result[-1] = (result[-1][0], max(high, result[-1][1]))
+        else:
+            result.append((low, high))
+    return result
