@@ -9,6 +9,7 @@ from __future__ import annotations
 import mmap
 import os
 import stat
+import sys
 from pathlib import Path
 
 import msgspec
@@ -18,6 +19,10 @@ from numpy.typing import NDArray
 from radixrt.errors import ModelLoadError
 
 __all__ = ["MappedFile", "TensorInfo"]
+
+# Without it Linux refuses private maps of files larger than memory, as if all pages were to be written. The number
+# is that of x86, ARM and RISC-V; older versions of Python do not name it.
+_NORESERVE: int = getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)
 
 
 class TensorInfo(msgspec.Struct, frozen=True):
@@ -52,7 +57,12 @@ class MappedFile:
                 self.size = os.fstat(file.fileno()).st_size
                 if self.size == 0:
                     raise self.error("the file is empty")
-                self._map: mmap.mmap | None = mmap.mmap(file.fileno(), self.size, access=mmap.ACCESS_COPY)
+                self._map: mmap.mmap | None = mmap.mmap(
+                    file.fileno(),
+                    self.size,
+                    flags=mmap.MAP_PRIVATE | _NORESERVE,
+                    prot=mmap.PROT_READ | mmap.PROT_WRITE,
+                )
         except FileNotFoundError as error:
             raise self.error("no such file") from error
         except (OSError, ValueError) as error:
