@@ -53,7 +53,10 @@ class RowSampling(msgspec.Struct, frozen=True):
 
 
 class Sampled(msgspec.Struct, frozen=True):
-    """The chosen token of a row. ``token`` is -1 when the mask leaves none.
+    """The chosen token of a row. ``token`` is -1 when the mask leaves none, or when there is an ``error``.
+
+    ``error`` says why this row cannot be sampled (its logits are NaN, a biased token is outside the vocabulary);
+    other rows are not touched by it.
 
     ``logprob`` and ``top`` (id, logprob; best first) are present when ``params.logprobs`` is set.
     """
@@ -61,6 +64,7 @@ class Sampled(msgspec.Struct, frozen=True):
     token: int
     logprob: float | None = None
     top: tuple[tuple[int, float], ...] = ()
+    error: str | None = None
 
 
 class Model(Protocol):
