@@ -1,0 +1,62 @@
+"""The way from a JSON Schema to a grammar, and the options of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from radixrt.errors import InvalidRequest
+from radixrt.grammar.cfg import Grammar, GrammarBuilder
+from radixrt.grammar.json_schema.documents import Library
+from radixrt.grammar.json_schema.emit import Emitter
+from radixrt.grammar.json_schema.expand import Expander
+from radixrt.grammar.json_schema.languages import Languages
+from radixrt.grammar.json_schema.shapes import goal_of
+from radixrt.grammar.json_schema.spacing import WHITESPACE, Spacing
+from radixrt.grammar.limits import Fuel, GrammarLimits
+from radixrt.grammar.rx import Pool
+
+__all__ = ["KEY_ORDERS", "UNKNOWN_FORMATS", "json_schema_grammar"]
+
+KEY_ORDERS: Final = ("schema",)
+UNKNOWN_FORMATS: Final = ("ignore", "refuse")
+
+
+def json_schema_grammar(
+    schema: Mapping[str, object] | bool | str,
+    *,
+    resources: Mapping[str, object] | None = None,
+    whitespace: str | None = None,
+    key_order: str | None = None,
+    unknown_format: str | None = None,
+    limits: GrammarLimits | None = None,
+) -> Grammar:
+    """The grammar of the JSON texts that are valid under ``schema``.
+
+    Args:
+        schema: a dict, a bool, or JSON text, whose key order is the order of the output.
+        resources: schemas by absolute URI that ``$ref`` may name.
+        whitespace: ``"flexible"`` (default) or ``"compact"``, see ``spacing``.
+        key_order: ``"schema"`` (default): declared names in order, then required-only ones, then others.
+        unknown_format: ``"ignore"`` (default, as the specification says) or ``"refuse"``.
+
+    Raises:
+        InvalidRequest: the schema or an option is malformed; the message has a JSON pointer.
+        UnsupportedConstraint: a keyword is beyond the engine; ``keyword`` and ``location`` say which and where.
+        UnsatisfiableConstraint: no value is valid.
+    """
+    _check_option("whitespace", whitespace, WHITESPACE)
+    _check_option("key_order", key_order, KEY_ORDERS)
+    _check_option("unknown_format", unknown_format, UNKNOWN_FORMATS)
+    limits = limits or GrammarLimits()
+    library = Library(schema, resources)
+    pool = Pool(Fuel(limits.compile_fuel, "compile_fuel"))
+    builder = GrammarBuilder(pool)
+    expander = Expander(library, Languages(pool, unknown_format or "ignore"))
+    emitter = Emitter(builder, expander, Spacing(pool, whitespace or "flexible"))
+    return builder.build(emitter.root(goal_of(library.main)))
+
+
+def _check_option(name: str, value: str | None, known: tuple[str, ...]) -> None:
+    if value is not None and value not in known:
+        raise InvalidRequest(f"{name} must be one of {', '.join(known)}, not {value!r}", param=name)

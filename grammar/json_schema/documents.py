@@ -1,0 +1,244 @@
+"""Schema documents: where each schema stands, and what a reference to it means.
+
+Loading walks every position where a schema may stand, checks the kind of each known keyword, and files identifiers and
+anchors. The spellings of draft-04 to 2020-12 are told apart here (``Schema.draft``); what a keyword asserts is not known here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+from urllib.parse import unquote, urljoin
+
+from radixrt.errors import InvalidRequest, UnsupportedConstraint
+from radixrt.grammar.json_schema.keywords import SUBSCHEMA, SUBSCHEMA_LIST, SUBSCHEMA_MAP, check_keyword
+from radixrt.grammar.json_schema.values import JsonValue, from_python, parse_json
+
+__all__ = ["Library", "Schema"]
+
+LATEST: Final = 2020
+_DRAFT: Final = re.compile(r"https?://json-schema\.org/(?:draft-0([3467])|draft/(2019|2020)-[0-9]{2})/(?:hyper-)?schema#?")
+
+
+class Schema:
+    """One place in a document where a schema stands. Equal only to itself.
+
+    ``keywords`` is None for the two boolean schemas. ``pointer`` is the place as errors name it: a JSON pointer, behind the
+    URI of its document for all but the main one. ``base`` is the URI its references are relative to.
+    """
+
+    __slots__ = ("base", "draft", "keywords", "pointer", "value")
+
+    def __init__(
+        self, keywords: dict[str, JsonValue] | None, value: bool, pointer: str, base: str, draft: int
+    ) -> None:
+        self.keywords = keywords
+        self.value = value
+        self.pointer = pointer
+        self.base = base
+        self.draft = draft
+
+    def __repr__(self) -> str:
+        return f"Schema({self.pointer!r})"
+
+    def refuse(self, keyword: str, why: str) -> UnsupportedConstraint:
+        """The error that says a keyword of this schema is beyond the engine."""
+        location = f"{self.pointer}/{keyword}"
+        return UnsupportedConstraint(
+            f"{keyword} at {location} is not supported: {why}", keyword=keyword, location=location, param="schema"
+        )
+
+    def reject(self, keyword: str, why: str) -> InvalidRequest:
+        """The error that says a keyword of this schema is wrong."""
+        return InvalidRequest(f"the schema is wrong at {self.pointer}/{keyword}: {why}", param="schema")
+
+
+class Library:
+    """All documents of one compilation: the main schema and the resources it may refer to.
+
+    Args:
+        schema: a JSON Schema: a dict, a bool, or JSON text (whose key order is kept).
+        resources: further documents by absolute URI; read only when something refers to one.
+    """
+
+    def __init__(self, schema: JsonValue, resources: Mapping[str, object] | None = None) -> None:
+        self._unread = {uri.rstrip("#"): document for uri, document in (resources or {}).items()}
+        self._schemas: dict[int, Schema] = {}  # by id of the dict; the documents below keep those alive
+        self._documents: list[JsonValue] = []
+        self._resources: dict[str, Schema] = {}
+        self._anchors: dict[tuple[str, str], Schema] = {}
+        self._dynamic: dict[str, list[Schema]] = {}
+        self._recursive: list[Schema] = []
+        self.true = Schema(None, True, "", "", LATEST)
+        self.false = Schema(None, False, "", "", LATEST)
+        self.main = self._read(schema, "", "")
+
+    # --- places ---------------------------------------------------------------------------------------------
+
+    def at(self, value: JsonValue) -> Schema:
+        """The schema that stands where ``value`` (a part of a loaded document) was found."""
+        if isinstance(value, bool):
+            return self.true if value else self.false
+        return self._schemas[id(value)]
+
+    def derived(self, keywords: dict[str, JsonValue], origin: Schema) -> Schema:
+        """A schema that no document spells out, blamed on ``origin`` in errors. Its parts must be loaded or derived too."""
+        made = Schema(keywords, True, origin.pointer, origin.base, LATEST)
+        self._documents.append(keywords)
+        self._schemas[id(keywords)] = made
+        return made
+
+    # --- references -----------------------------------------------------------------------------------------
+
+    def resolve(self, origin: Schema, keyword: str) -> Schema:
+        """The schema that ``$ref``, ``$dynamicRef`` or ``$recursiveRef`` of ``origin`` means.
+
+        Raises:
+            UnsupportedConstraint: the target is in no document at hand, or depends on the path by which it is reached.
+            InvalidRequest: a pointer or anchor that does not exist.
+        """
+        keywords = origin.keywords or {}
+        reference: str = keywords[keyword]
+        uri, _, fragment = reference.partition("#")
+        target = self._join(origin.base, uri) if uri else origin.base
+        place = self._find(target, unquote(fragment), origin, keyword, reference)
+        if keyword == "$dynamicRef" and any(place is schema for schema in self._dynamic.get(fragment, ())):
+            self._read_all()
+            if len(self._dynamic[fragment]) > 1:
+                raise origin.refuse(keyword, f"more than one schema has the $dynamicAnchor {fragment!r}")
+        if keyword == "$recursiveRef" and self._recursive:
+            self._read_all()
+            if len(self._recursive) > 1 or place is not self._recursive[0]:
+                raise origin.refuse(keyword, "more than one schema may be meant")
+        return place
+
+    def _find(self, uri: str, fragment: str, origin: Schema, keyword: str, reference: str) -> Schema:
+        root = self._resource(uri)
+        if root is None:
+            raise origin.refuse(keyword, f"{reference!r} is in none of the given resources")
+        if not fragment:
+            return root
+        if not fragment.startswith("/"):
+            anchored = self._anchors.get((uri, fragment))
+            if anchored is None:
+                raise origin.reject(keyword, f"no schema has the anchor of {reference!r}")
+            return anchored
+        value: JsonValue = root.keywords
+        base, draft = root.base, root.draft
+        for part in fragment[1:].split("/"):
+            name = part.replace("~1", "/").replace("~0", "~")
+            if isinstance(value, dict) and name in value:
+                value = value[name]
+            elif isinstance(value, list) and re.fullmatch("0|[1-9][0-9]{0,8}", name) and int(name) < len(value):
+                value = value[int(name)]
+            else:
+                raise origin.reject(keyword, f"{reference!r} points to nothing")
+            if isinstance(value, dict) and id(value) in self._schemas:
+                base, draft = self._schemas[id(value)].base, self._schemas[id(value)].draft
+        if isinstance(value, bool):
+            return self.at(value)
+        if not isinstance(value, dict):
+            raise origin.reject(keyword, f"{reference!r} is not a schema")
+        if id(value) not in self._schemas:  # a place that no keyword of the specification makes a schema
+            self._walk(value, root.pointer + fragment, base, draft)
+        return self.at(value)
+
+    @staticmethod
+    def _join(base: str, uri: str) -> str:
+        try:
+            return urljoin(base, uri)
+        except ValueError as error:
+            raise InvalidRequest(f"the schema has the malformed URI {uri!r}: {error}", param="schema") from None
+
+    def _resource(self, uri: str) -> Schema | None:
+        if uri not in self._resources and uri in self._unread:
+            self._read(self._unread.pop(uri), uri, uri)
+        if uri not in self._resources:
+            self._read_all()  # it may be an embedded resource of one that nobody has asked for yet
+        return self._resources.get(uri)
+
+    def _read_all(self) -> None:
+        while self._unread:
+            uri, document = self._unread.popitem()
+            self._read(document, uri, uri)
+
+    # --- loading --------------------------------------------------------------------------------------------
+
+    def _read(self, document: object, uri: str, pointer: str) -> Schema:
+        value = parse_json(document) if isinstance(document, str) else from_python(document)
+        if isinstance(value, bool):
+            schema = self.at(value)
+        elif isinstance(value, dict):
+            self._documents.append(value)
+            schema = self._walk(value, pointer, uri, LATEST)
+        else:
+            raise InvalidRequest(
+                f"a JSON Schema must be an object or a boolean, not {type(document).__name__}", param="schema"
+            )
+        self._resources.setdefault(uri, schema)
+        return schema
+
+    def _walk(self, top: dict[str, JsonValue], pointer: str, base: str, draft: int) -> Schema:
+        todo = [(top, pointer, base, draft)]
+        while todo:
+            keywords, pointer, base, draft = todo.pop()
+            if "$schema" in keywords:
+                draft = _draft_of(keywords["$schema"], pointer)
+            for keyword, value in keywords.items():
+                check_keyword(keyword, value, pointer)
+            schema = Schema(keywords, True, pointer, base, draft)
+            self._file(schema)
+            self._schemas[id(keywords)] = schema
+            todo.extend((*place, schema.base, draft) for place in _subschemas(keywords, pointer))
+        return self._schemas[id(top)]
+
+    def _file(self, schema: Schema) -> None:
+        """Note the identifiers of a schema; an ``$id`` gives it a new base."""
+        keywords = schema.keywords or {}
+        identifier = keywords.get("id" if schema.draft <= 4 else "$id")
+        if schema.draft <= 7 and "$ref" in keywords:
+            identifier = None  # up to draft-07 nothing beside $ref counts
+        if isinstance(identifier, str):
+            uri, _, fragment = identifier.partition("#")
+            if uri:
+                schema.base = self._join(schema.base, uri)
+                self._resources.setdefault(schema.base, schema)
+            if fragment and schema.draft <= 7:
+                self._anchors.setdefault((schema.base, fragment), schema)
+        for keyword in ("$anchor", "$dynamicAnchor"):
+            anchor = keywords.get(keyword)
+            if isinstance(anchor, str):
+                self._anchors.setdefault((schema.base, anchor), schema)
+        if "$dynamicAnchor" in keywords:
+            self._dynamic.setdefault(keywords["$dynamicAnchor"], []).append(schema)
+        if keywords.get("$recursiveAnchor") is True:
+            self._recursive.append(schema)
+
+
+def _draft_of(meta: JsonValue, pointer: str) -> int:
+    """The draft a ``$schema`` names; one that is not the specification's own is taken for the latest."""
+    match = _DRAFT.fullmatch(meta) if isinstance(meta, str) else None
+    if match is None:
+        return LATEST
+    draft = int(match[1] or match[2])
+    if draft == 3:
+        raise UnsupportedConstraint(
+            "draft-03 schemas are not supported", keyword="$schema", location=f"{pointer}/$schema", param="schema"
+        )
+    return draft
+
+
+def _subschemas(keywords: dict[str, JsonValue], pointer: str) -> Iterator[tuple[dict[str, JsonValue], str]]:
+    """Every object directly below these keywords where a schema stands, with its pointer."""
+    for keyword, value in keywords.items():
+        if keyword in SUBSCHEMA and isinstance(value, dict):
+            yield value, f"{pointer}/{keyword}"
+        elif keyword in SUBSCHEMA_LIST and isinstance(value, list):
+            for index, part in enumerate(value):
+                if isinstance(part, dict):
+                    yield part, f"{pointer}/{keyword}/{index}"
+        elif keyword in SUBSCHEMA_MAP and isinstance(value, dict):
+            for name, part in value.items():
+                if isinstance(part, dict):
+                    yield part, f"{pointer}/{keyword}/{name.replace('~', '~0').replace('/', '~1')}"

@@ -1,0 +1,133 @@
+"""Goals to grammar: one symbol for the values of each goal, scalars as a single terminal.
+
+Works from a list of goals still to be defined, so that the depth and the rings of a schema cost no stack.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from radixrt.errors import UnsupportedConstraint
+from radixrt.grammar.cfg import GrammarBuilder, Symbol
+from radixrt.grammar.json_schema.arrays import ArrayEmitter
+from radixrt.grammar.json_schema.expand import Expander
+from radixrt.grammar.json_schema.numbers import NumberLanguage, spellings
+from radixrt.grammar.json_schema.objects import ObjectEmitter
+from radixrt.grammar.json_schema.shapes import (
+    ArrayShape,
+    FiniteShape,
+    Goal,
+    NumberShape,
+    ObjectShape,
+    Shape,
+    StringShape,
+    is_never,
+)
+from radixrt.grammar.json_schema.spacing import Spacing
+from radixrt.grammar.json_schema.values import TYPES, JsonValue, type_of
+from radixrt.grammar.rx import Rx
+
+__all__ = ["Emitter"]
+
+MAX_GOALS: Final = 50_000  # different demands on values in one schema
+
+
+class Emitter:
+    """One per compilation; ``root`` of a goal is its symbol, ready for ``builder.build``."""
+
+    def __init__(self, builder: GrammarBuilder, expander: Expander, spacing: Spacing) -> None:
+        self._builder = builder
+        self._pool = builder.pool
+        self._expander = expander
+        self._languages = expander.languages
+        self._spacing = spacing
+        self._numbers = NumberLanguage(builder.pool)
+        self._objects = ObjectEmitter(builder, expander.languages, expander.reasoner, spacing, self.value)
+        self._arrays = ArrayEmitter(builder, spacing, self.value, self._given_symbol, expander.of_goal)
+        self._symbols: dict[Goal, Symbol] = {}
+        self._todo: list[tuple[Symbol, Rx, list[Shape]]] = []
+
+    def root(self, goal: Goal) -> Symbol:
+        """The symbol of the values of ``goal``, with all it needs defined."""
+        symbol = self.value(goal)
+        while self._todo:
+            self._define(*self._todo.pop())
+        return symbol
+
+    def value(self, goal: Goal) -> Symbol:
+        """The symbol of the values of ``goal``; its definition may still be on the list."""
+        known = self._symbols.get(goal)
+        if known is None:
+            if len(self._symbols) >= MAX_GOALS:
+                raise UnsupportedConstraint(
+                    f"the schema makes more than {MAX_GOALS} different demands on values", keyword="$ref", param="schema"
+                )
+            known = self._symbols[goal] = self._symbol(goal)
+        return known
+
+    def _symbol(self, goal: Goal) -> Symbol:
+        if is_never(goal):
+            return self._builder.nothing
+        terms: list[Rx] = []
+        structured: list[Shape] = []
+        for kind in TYPES:
+            for shape in self._expander.of_goal(goal, kind):
+                if isinstance(shape, ArrayShape | ObjectShape):
+                    structured.append(shape)
+                else:
+                    terms.append(self._scalar(shape))
+        term = self._pool.alt(*terms)
+        if not structured:
+            return self._builder.terminal(term)
+        symbol = self._builder.declare(goal[0][0].pointer if goal else "value")
+        self._todo.append((symbol, term, structured))
+        return symbol
+
+    def _define(self, symbol: Symbol, term: Rx, shapes: list[Shape]) -> None:
+        ways: list[list[Symbol]] = [[self._builder.terminal(term)]]
+        for shape in shapes:
+            if isinstance(shape, ObjectShape):
+                ways.extend(self._objects.alternatives(shape))
+            elif isinstance(shape, ArrayShape):
+                ways.extend(self._arrays.alternatives(shape))
+        self._builder.define(symbol, *ways)
+
+    def _scalar(self, shape: Shape) -> Rx:
+        if isinstance(shape, FiniteShape):
+            return self._pool.alt(*map(self._given, shape.values.values()))
+        if isinstance(shape, NumberShape):
+            return self._numbers.of(shape)
+        if not isinstance(shape, StringShape):
+            raise TypeError("not a shape of scalars")
+        return self._languages.quoted(self._expander.reasoner.string_language(shape))
+
+    # --- given values ---------------------------------------------------------------------------------------
+
+    def _given_symbol(self, value: JsonValue) -> Symbol:
+        return self._builder.terminal(self._given(value))
+
+    def _given(self, value: JsonValue) -> Rx:
+        """One given value in its canonical spelling; objects keep the order they were given in."""
+        pool, spacing = self._pool, self._spacing
+        kind = type_of(value)
+        if kind == "string":
+            return self._languages.exactly(value)
+        if kind == "number":
+            return pool.alt(*(pool.literal(text.encode()) for text in spellings(value)))
+        if kind in ("null", "boolean"):
+            return pool.literal({None: b"null", True: b"true", False: b"false"}[value])
+        if not value:
+            return spacing.empty("[]" if kind == "array" else "{}")
+        if kind == "array":
+            parts = [self._given(part) for part in value]
+            brackets = "[]"
+        else:
+            parts = [
+                pool.concat(self._languages.exactly(name), spacing.colon, self._given(part))
+                for name, part in value.items()
+            ]
+            brackets = "{}"
+        spelled = [spacing.opening(brackets[0]), parts[0]]
+        for part in parts[1:]:
+            spelled.extend((spacing.comma, part))
+        return pool.concat(*spelled, spacing.closing(brackets[1]))

@@ -1,0 +1,354 @@
+"""Schemas to shapes: for one schema and one JSON type, the union of shapes of the values for which it holds, or fails.
+
+Each keyword is an ``Assertion`` with these two sides, so ``not``, ``if`` and ``oneOf`` need no rules of their own beyond logic: a
+schema holds where all its assertions hold (a product) and fails where one fails (a union). Only the value itself is looked at;
+children stay goals, so recursive schemas end. Nothing here knows how anything is spelled in JSON text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from itertools import combinations
+from typing import Final
+
+from radixrt.errors import UnsupportedConstraint
+from radixrt.grammar.json_schema.assertions import (
+    Alternatives,
+    Assertion,
+    TypeAssertions,
+    absent,
+)
+from radixrt.grammar.json_schema.documents import Library, Schema
+from radixrt.grammar.json_schema.languages import Languages
+from radixrt.grammar.json_schema.reason import Reasoner
+from radixrt.grammar.json_schema.shapes import (
+    ANY_SHAPE,
+    ArrayShape,
+    FiniteShape,
+    Goal,
+    NumberShape,
+    ObjectShape,
+    Shape,
+    StringShape,
+    finite,
+    goal_of,
+    meet,
+)
+from radixrt.grammar.json_schema.unevaluated import forget, with_unevaluated
+from radixrt.grammar.json_schema.values import JsonType, JsonValue, type_of, value_key
+
+__all__ = ["Expander"]
+
+MAX_ALTERNATIVES: Final = 1000  # shapes of one schema and type
+MAX_IN_PLACE: Final = 50  # schemas for the same value inside one another; each takes a few frames of Python's stack
+MAX_WORK: Final = 400_000  # products of shapes in one compilation
+MAX_SUBSETS: Final = 5  # branches of an anyOf beside unevaluated*: each subset may be the one that holds
+
+_PLACE_REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
+
+
+class Expander:
+    """Expansion with a memory. One per compilation; not thread-safe."""
+
+    def __init__(self, library: Library, languages: Languages) -> None:
+        self.library = library
+        self.languages = languages
+        self.reasoner = Reasoner(languages, self.of_goal)
+        self._types = TypeAssertions(library, languages, self._names_of)
+        self._memory: dict[tuple[Schema, bool, JsonType, bool], Alternatives] = {}
+        self._goals: dict[tuple[Goal, JsonType], Alternatives] = {}
+        self._open: set[tuple[Schema, bool, JsonType, bool]] = set()
+        self._work = 0
+
+    # --- goals ----------------------------------------------------------------------------------------------
+
+    def of_goal(self, goal: Goal, kind: JsonType) -> Alternatives:
+        """The union of shapes of the values of one type that satisfy every schema of the goal as it says."""
+        key = (goal, kind)
+        known = self._goals.get(key)
+        if known is None:
+            known = self._product((self._of(schema, holds, kind) for schema, holds in goal), kind)
+            self._goals[key] = known
+        return known
+
+    def _names_of(self, goal: Goal) -> int:
+        """The language of the strings that satisfy a goal."""
+        return self.languages.union([self.reasoner.string_language(shape) for shape in self.of_goal(goal, "string")])
+
+    # --- one schema -----------------------------------------------------------------------------------------
+
+    def _of(self, schema: Schema, holds: bool, kind: JsonType, tracking: bool = False) -> Alternatives:
+        """``tracking``: the caller asks which names and items were evaluated, so every branch that may hold counts."""
+        if schema.keywords is None:
+            return (ANY_SHAPE[kind],) if schema.value is holds else ()
+        key = (schema, holds, kind, tracking)
+        known = self._memory.get(key)
+        if known is not None:
+            return known
+        if key in self._open:
+            raise schema.refuse("$ref", "the schema refers to itself for the same value")
+        if len(self._open) >= MAX_IN_PLACE:
+            raise schema.refuse("$ref", f"more than {MAX_IN_PLACE} schemas apply inside one another to one value")
+        self._open.add(key)
+        try:
+            found = self._holding(schema, kind, tracking) if holds else self._failing(schema, kind)
+        finally:
+            self._open.discard(key)
+        self._memory[key] = found
+        return found
+
+    def _holding(self, schema: Schema, kind: JsonType, tracking: bool) -> Alternatives:
+        assert schema.keywords is not None
+        unevaluated = {"object": "unevaluatedProperties", "array": "unevaluatedItems"}.get(kind)
+        asks = unevaluated in schema.keywords and not self._hidden_by_reference(schema)
+        sides = (assertion.holds() for assertion in self._assertions(schema, kind, tracking or asks))
+        found = self._product(sides, kind)
+        if asks and unevaluated is not None:
+            goal = goal_of(self.library.at(schema.keywords[unevaluated]))
+            found = tuple(with_unevaluated(shape, goal, schema, self.languages) for shape in found)
+        return found
+
+    def _failing(self, schema: Schema, kind: JsonType) -> Alternatives:
+        assert schema.keywords is not None
+        unevaluated = {"object": "unevaluatedProperties", "array": "unevaluatedItems"}.get(kind)
+        if unevaluated in schema.keywords and goal_of(self.library.at(schema.keywords[unevaluated])):
+            raise schema.refuse(unevaluated, "its negation is not supported")
+        return self._union(assertion.fails() for assertion in self._assertions(schema, kind, False))
+
+    @staticmethod
+    def _hidden_by_reference(schema: Schema) -> bool:
+        """Up to draft-07 a ``$ref`` is alone: whatever stands beside it is ignored."""
+        return schema.draft <= 7 and schema.keywords is not None and "$ref" in schema.keywords
+
+    def _assertions(self, schema: Schema, kind: JsonType, tracking: bool) -> Iterator[Assertion]:
+        keywords = schema.keywords
+        assert keywords is not None
+        if not self._hidden_by_reference(schema):
+            yield from self._type(keywords, kind)
+            yield from self._values(schema, keywords, kind)
+            yield from self._types.of(schema, kind)
+        for keyword in _PLACE_REFERENCES:
+            if keyword in keywords:
+                yield self._reference(schema, keyword, kind, tracking)
+                if self._hidden_by_reference(schema):
+                    return
+        for part in keywords.get("allOf", ()):
+            yield self._schema(part, kind, tracking)
+        if "anyOf" in keywords:
+            yield self._any_of(schema, keywords["anyOf"], kind, tracking)
+        if "oneOf" in keywords:
+            yield self._one_of([self.library.at(part) for part in keywords["oneOf"]], kind, tracking)
+        if "not" in keywords:
+            yield self._not(self.library.at(keywords["not"]), kind)
+        if "if" in keywords and (tracking or keywords.keys() & {"then", "else"}):
+            yield self._if(keywords, kind, tracking)
+        for keyword in ("dependentSchemas", "dependencies"):
+            for name, part in keywords.get(keyword, {}).items():
+                if isinstance(part, dict | bool) and kind == "object":
+                    yield self._dependent(name, part, tracking)
+
+    # --- keywords that speak about the same value -----------------------------------------------------------
+
+    def _type(self, keywords: dict[str, JsonValue], kind: JsonType) -> Iterator[Assertion]:
+        named = keywords.get("type")
+        if named is None:
+            return
+        names = named if isinstance(named, list) else [named]
+        if kind in names:
+            return
+        if kind == "number" and "integer" in names:
+            yield Assertion(lambda: (NumberShape(integral=True),), lambda: (NumberShape(integral=False),))
+        else:
+            yield Assertion(lambda: (), lambda: (ANY_SHAPE[kind],))
+
+    def _values(self, schema: Schema, keywords: dict[str, JsonValue], kind: JsonType) -> Iterator[Assertion]:
+        for keyword in ("enum", "const"):
+            if keyword in keywords:
+                listed = keywords[keyword] if keyword == "enum" else [keywords[keyword]]
+                values = [value for value in listed if type_of(value) == kind]
+                yield Assertion(
+                    lambda values=values: (finite(values),) if values else (),  # type: ignore[misc]
+                    lambda values=values: self._other_values(schema, values, kind),  # type: ignore[misc]
+                )
+
+    def _other_values(self, schema: Schema, values: list[JsonValue], kind: JsonType) -> Alternatives:
+        """The values of a type that are none of ``values``."""
+        if kind in ("null", "boolean"):
+            taken = finite(values).values
+            left = [value for key, value in self._all_of(kind).items() if key not in taken]
+            return (finite(left),) if left else ()
+        if kind == "number":
+            return (NumberShape(excluded=frozenset(map(_decimal_of, values))),)
+        if kind == "string":
+            return (StringShape(excluded=frozenset(values)),)
+        # An array or object differs from a given one in its size, a name or a part: the negation of a schema that says so.
+        spelled = [self._as_schema(schema, value) for value in values]
+        return self._product((self._of(part, False, kind) for part in spelled), kind)
+
+    @staticmethod
+    def _all_of(kind: JsonType) -> dict[object, JsonValue]:
+        shape = ANY_SHAPE[kind]
+        return shape.values if isinstance(shape, FiniteShape) else {}
+
+    def _as_schema(self, origin: Schema, value: JsonValue) -> Schema:
+        """A schema without ``const`` at its top that holds for exactly this array or object."""
+        derive = self.library.derived
+        if isinstance(value, list):
+            keywords: dict[str, JsonValue] = {"type": "array", "minItems": len(value), "maxItems": len(value)}
+            if value:
+                keywords["prefixItems"] = [derive({"const": part}, origin).keywords for part in value]
+            return derive(keywords, origin)
+        parts = {name: derive({"const": part}, origin).keywords for name, part in value.items()}
+        return derive(
+            {"type": "object", "properties": parts, "required": list(value), "additionalProperties": False}, origin
+        )
+
+    def _reference(self, schema: Schema, keyword: str, kind: JsonType, tracking: bool) -> Assertion:
+        target = self.library.resolve(schema, keyword)
+        seen = {schema}
+        while target.keywords is not None and target.keywords.keys() == {"$ref"}:  # a chain, however long
+            if target in seen:
+                raise schema.refuse(keyword, "the schema refers to itself for the same value")
+            seen.add(target)
+            target = self.library.resolve(target, "$ref")
+        return Assertion(lambda: self._of(target, True, kind, tracking), lambda: self._of(target, False, kind))
+
+    def _schema(self, part: JsonValue, kind: JsonType, tracking: bool) -> Assertion:
+        schema = self.library.at(part)
+        return Assertion(lambda: self._of(schema, True, kind, tracking), lambda: self._of(schema, False, kind))
+
+    def _not(self, schema: Schema, kind: JsonType) -> Assertion:
+        def fails() -> Alternatives:
+            return tuple(map(forget, self._of(schema, True, kind)))
+
+        return Assertion(lambda: self._of(schema, False, kind), fails)
+
+    def _any_of(self, schema: Schema, parts: list[JsonValue], kind: JsonType, tracking: bool) -> Assertion:
+        schemas = [self.library.at(part) for part in parts]
+
+        def holds() -> Alternatives:
+            if not tracking:
+                return self._union(self._of(part, True, kind) for part in schemas)
+            live = [found for part in schemas if (found := self._of(part, True, kind, True))]
+            if len(live) > MAX_SUBSETS:
+                raise schema.refuse("anyOf", f"more than {MAX_SUBSETS} branches beside an unevaluated keyword")
+            subsets = (chosen for size in range(1, len(live) + 1) for chosen in combinations(live, size))
+            return self._union(self._product(chosen, kind) for chosen in subsets)
+
+        return Assertion(holds, lambda: self._product((self._of(part, False, kind) for part in schemas), kind))
+
+    def _one_of(self, schemas: list[Schema], kind: JsonType, tracking: bool) -> Assertion:
+        """Exactly one holds. A branch is cut by the others only where they overlap, which is rare and keeps it small."""
+
+        def holds() -> Alternatives:
+            sides = [self._of(part, True, kind, tracking) for part in schemas]
+            found: list[Shape] = []
+            for index, side in enumerate(sides):
+                for shape in side:
+                    others = (
+                        self._of(schemas[other], False, kind)
+                        for other, rival in enumerate(sides)
+                        if other != index and self._product(((shape,), rival), kind)
+                    )
+                    found.extend(self._product(_before((shape,), others), kind))
+            return _distinct(found)
+
+        def fails() -> Alternatives:
+            none = self._product((self._of(part, False, kind) for part in schemas), kind)
+            pairs = (
+                tuple(
+                    map(
+                        forget,
+                        self._product((self._of(one, True, kind), self._of(other, True, kind)), kind),
+                    )
+                )
+                for one, other in combinations(schemas, 2)
+            )
+            return self._union(_before(none, pairs))
+
+        return Assertion(holds, fails)
+
+    def _if(self, keywords: dict[str, JsonValue], kind: JsonType, tracking: bool) -> Assertion:
+        condition = self.library.at(keywords["if"])
+        then, otherwise = self.library.at(keywords.get("then", True)), self.library.at(keywords.get("else", True))
+
+        def both(result: bool) -> Alternatives:
+            yes = (self._of(condition, True, kind, tracking), self._of(then, result, kind, tracking))
+            no = (self._of(condition, False, kind), self._of(otherwise, result, kind, tracking))
+            return self._union((self._product(yes, kind), self._product(no, kind)))
+
+        return Assertion(lambda: both(True), lambda: tuple(map(forget, both(False))))
+
+    def _dependent(self, name: str, part: JsonValue, tracking: bool) -> Assertion:
+        schema = self.library.at(part)
+        present: Alternatives = (ObjectShape(required=(name,)),)
+
+        def holds() -> Alternatives:
+            with_it = self._product((present, self._of(schema, True, "object", tracking)), "object")
+            return (absent(name), *with_it)
+
+        return Assertion(holds, lambda: self._product((present, self._of(schema, False, "object")), "object"))
+
+    # --- algebra --------------------------------------------------------------------------------------------
+
+    def _union(self, sides: Iterable[Alternatives]) -> Alternatives:
+        return _distinct([shape for side in sides for shape in side])
+
+    def _product(self, sides: Iterable[Alternatives], kind: JsonType) -> Alternatives:
+        """Every way to take one shape from each side, conjoined, without those that are plainly empty."""
+        found: Alternatives = (ANY_SHAPE[kind],)
+        first = True
+        for side in sides:
+            if first:
+                found, first = side, False
+            else:
+                self._spend(len(found) * len(side))
+                found = _distinct([met for left in found for right in side if (met := self._meet(left, right))])
+            if not found:
+                break
+        return found
+
+    def _meet(self, left: Shape, right: Shape) -> Shape | None:
+        any_shape = ANY_SHAPE
+        if left in (any_shape["object"], any_shape["array"], any_shape["string"], any_shape["number"]):
+            return right
+        if isinstance(right, FiniteShape):
+            left, right = right, left
+        if isinstance(left, FiniteShape):
+            self._spend(len(left.values))
+            kept = {key: value for key, value in left.values.items() if self.reasoner.admits(right, value)}
+            return FiniteShape(kept) if kept else None
+        met: Shape = meet(left, right)  # type: ignore[type-var]
+        return None if self.reasoner.is_empty(met) else met
+
+    def _spend(self, amount: int) -> None:
+        self._work += amount
+        if self._work > MAX_WORK:
+            raise UnsupportedConstraint(
+                f"the schema needs more than {MAX_WORK} combinations of alternatives", keyword="anyOf", param="schema"
+            )
+
+
+def _before(first: Alternatives, others: Iterable[Alternatives]) -> Iterator[Alternatives]:
+    yield first
+    yield from others
+
+
+def _distinct(shapes: list[Shape]) -> Alternatives:
+    if len(shapes) > MAX_ALTERNATIVES:
+        raise UnsupportedConstraint(
+            f"the schema has more than {MAX_ALTERNATIVES} alternatives for one value", keyword="anyOf", param="schema"
+        )
+    if len(shapes) < 2:
+        return tuple(shapes)
+    kept: list[Shape] = []
+    for shape in shapes:
+        if shape not in kept:
+            kept.append(shape)
+    return tuple(kept)
+
+
+def _decimal_of(value: JsonValue) -> object:
+    key = value_key(value)
+    return key[1] if isinstance(key, tuple) else key

@@ -1,0 +1,169 @@
+"""Languages of string values, and how a value is spelled in JSON text.
+
+A language is a term over the UTF-8 bytes of the *value*; ``spelled`` carries it over to the escaped text between the quotes. Patterns
+and formats are languages; conjunction, complement and emptiness are those of the pool. Nothing here knows about schemas.
+
+Spelling policy: every character stands for itself, except ``"``, ``\\`` and control characters, which are escaped in any of their short or
+``\\u00xx`` forms; ``/`` may be escaped. Other characters are never written as ``\\u`` escapes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from radixrt.errors import UnsupportedConstraint
+from radixrt.grammar.json_schema.formats import FORMATS, format_language
+from radixrt.grammar.regex import ecma_search
+from radixrt.grammar.rx import NONE, Pool, Rx
+from radixrt.grammar.utf8 import ALL_CHARACTERS
+
+__all__ = ["Languages"]
+
+EMPTINESS_FUEL: Final = 100_000  # what one proof of emptiness may cost; without a proof a language counts as not empty
+_SHORT_ESCAPES: Final = {0x08: b"b", 0x09: b"t", 0x0A: b"n", 0x0C: b"f", 0x0D: b"r"}
+
+
+class Languages:
+    """Args: pool: where terms live. unknown_format: ``"ignore"`` or ``"refuse"``."""
+
+    def __init__(self, pool: Pool, unknown_format: str) -> None:
+        self.pool = pool
+        self.text = pool.text
+        self._refuse_unknown = unknown_format == "refuse"
+        self._images = self._spellings_of_bytes()
+        self._patterns: dict[str, Rx] = {}
+        self._members: dict[tuple[Rx, str], bool] = {}
+        self._formats: dict[str, Rx] = {}
+
+    # --- sources --------------------------------------------------------------------------------------------
+
+    def search(self, pattern: str, location: str) -> Rx:
+        """The values in which an ECMA-262 pattern is found somewhere; ``location`` is for errors."""
+        known = self._patterns.get(pattern)
+        if known is None:
+            try:
+                known = ecma_search(self.pool, pattern)
+            except UnsupportedConstraint as error:
+                raise UnsupportedConstraint(
+                    f"pattern at {location}: {error.message}",
+                    keyword=error.keyword or "pattern",
+                    location=location,
+                    param="schema",
+                ) from None
+            self._patterns[pattern] = known
+        return known
+
+    def format(self, name: str, pointer: str) -> Rx | None:
+        """The language of a format; None for one that is unknown and ignored."""
+        if name not in FORMATS:
+            if self._refuse_unknown:
+                raise UnsupportedConstraint(
+                    f"format at {pointer}/format is not supported: {name!r} is unknown",
+                    keyword="format",
+                    location=f"{pointer}/format",
+                    param="schema",
+                )
+            return None
+        if name not in self._formats:
+            self._formats[name] = format_language(self.pool, name)
+        return self._formats[name]
+
+    def length(self, low: int, high: int | None) -> Rx:
+        """Values of so many code points."""
+        if high is not None and low > high:
+            return NONE
+        return self.pool.repeat(self.pool.chars(ALL_CHARACTERS), low, high)
+
+    def any_of(self, texts: Sequence[str]) -> Rx:
+        """Exactly these values."""
+        return self.pool.alt(*(self.pool.literal(text.encode()) for text in texts))
+
+    # --- algebra --------------------------------------------------------------------------------------------
+
+    def union(self, languages: Sequence[Rx]) -> Rx:
+        return self.pool.alt(*languages)
+
+    def all_of(self, languages: Iterable[Rx]) -> Rx:
+        """Values in every language."""
+        return self.pool.and_(self.text, *languages)
+
+    def complement(self, language: Rx) -> Rx:
+        """Values outside a language (to be met with others by ``all_of``)."""
+        return self.pool.not_(language)
+
+    def other_names(self, names: Sequence[str], languages: Sequence[Rx]) -> Rx:
+        """Values that are none of ``names`` and in none of ``languages``."""
+        outside = [self.complement(language) for language in languages]
+        if names:
+            outside.append(self.complement(self.any_of(names)))
+        return self.all_of(outside)
+
+    # --- questions ------------------------------------------------------------------------------------------
+
+    def has(self, language: Rx, text: str) -> bool:
+        known = self._members.get((language, text))
+        if known is None:
+            known = self._members[language, text] = self._walk(language, text)
+        return known
+
+    def _walk(self, language: Rx, text: str) -> bool:
+        pool = self.pool
+        term = language
+        for byte in text.encode():
+            term = next((target for mask, target in pool.arcs(term) if mask >> byte & 1), NONE)
+            if term == NONE:
+                return False
+        return pool.nullable(term)
+
+    def is_empty(self, language: Rx) -> bool:
+        """Whether no value is inside, as far as can be proved at bounded cost."""
+        fuel = self.pool.fuel
+        reserve = max(0, fuel.left - EMPTINESS_FUEL)
+        fuel.left -= reserve
+        try:
+            return self.pool.is_empty(language)
+        except UnsupportedConstraint:
+            if not reserve:
+                raise
+            fuel.left = 0
+            return False
+        finally:
+            fuel.left += reserve
+
+    # --- spelling -------------------------------------------------------------------------------------------
+
+    def spelled(self, language: Rx) -> Rx:
+        """The JSON text between the quotes of the values of a language."""
+        return self.pool.substitute(language, self._images)
+
+    def quoted(self, language: Rx) -> Rx:
+        quote = self.pool.literal(b'"')
+        return self.pool.concat(quote, self.spelled(language), quote)
+
+    def exactly(self, text: str) -> Rx:
+        """The canonical JSON text of one string, quotes included."""
+        return self.pool.literal(json.dumps(text, ensure_ascii=False).encode())
+
+    def after_quote(self, text: str) -> Rx:
+        """The same without the opening quote."""
+        return self.pool.literal(json.dumps(text, ensure_ascii=False)[1:].encode())
+
+    def _spellings_of_bytes(self) -> list[Rx]:
+        pool = self.pool
+        images = [pool.byte_set(1 << byte) for byte in range(256)]
+        for byte in range(0x20):
+            digits = [pool.byte_set(_mask({d.lower(), d.upper()})) for d in f"{byte:02x}"]
+            images[byte] = pool.concat(pool.literal(rb"\u00"), *digits)
+            if byte in _SHORT_ESCAPES:
+                images[byte] = pool.alt(pool.literal(b"\\" + _SHORT_ESCAPES[byte]), images[byte])
+        for byte in b'"\\':
+            images[byte] = pool.literal(b"\\" + bytes([byte]))
+        slash = ord("/")
+        images[slash] = pool.alt(images[slash], pool.literal(b"\\/"))
+        return images
+
+
+def _mask(characters: Iterable[str]) -> int:
+    return sum(1 << ord(character) for character in set(characters))

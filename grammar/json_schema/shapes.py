@@ -1,0 +1,264 @@
+"""The normal form: a schema is, for each JSON type, a union of shapes, and a shape is a conjunction of assertions.
+
+Conjunction is exact because a shape keeps its parts side by side: intersecting two shapes joins their lists, and only the
+question "what must the value under this name be?" combines them. Children are *goals*, conjunctions of schemas that hold or
+fail, so nothing is expanded before somebody asks for it. Shapes are plain data; ``expand`` makes them, ``reason`` asks
+questions about them, the emitters turn them into grammar.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import Final, TypeVar
+
+from radixrt.grammar.json_schema.documents import Schema
+from radixrt.grammar.json_schema.values import JsonType, JsonValue, Number, value_key
+
+__all__ = [
+    "ANY_SHAPE",
+    "ArrayShape",
+    "CountRule",
+    "FiniteShape",
+    "Goal",
+    "ItemRule",
+    "NameRule",
+    "NumberShape",
+    "ObjectShape",
+    "Shape",
+    "SomeRule",
+    "StringShape",
+    "finite",
+    "goal_of",
+    "is_never",
+    "join_goals",
+    "meet",
+]
+
+Goal = tuple[tuple[Schema, bool], ...]  # every schema must hold (True) or fail (False); () is any value
+
+
+def goal_of(schema: Schema, holds: bool = True) -> Goal:
+    """The goal of one schema; a schema that trivially holds leaves nothing to ask."""
+    if schema.keywords is None:
+        return () if schema.value is holds else ((_NEVER, True),)
+    if not schema.keywords:
+        return () if holds else ((_NEVER, True),)
+    return ((schema, holds),)
+
+
+_NEVER: Final = Schema(None, False, "", "", 0)
+
+
+def join_goals(*goals: Goal) -> Goal:
+    """The conjunction, in order of first appearance."""
+    joined: dict[tuple[Schema, bool], None] = {}
+    for goal in goals:
+        joined.update(dict.fromkeys(goal))
+    if (_NEVER, True) in joined:
+        return ((_NEVER, True),)
+    return tuple(joined)
+
+
+def is_never(goal: Goal) -> bool:
+    """Whether the goal is the one that nothing satisfies, spelled so."""
+    return len(goal) == 1 and goal[0][0] is _NEVER
+
+
+@dataclass(frozen=True, slots=True)
+class FiniteShape:
+    """One of these values, by ``value_key``, in the order of the schema."""
+
+    values: dict[object, JsonValue]
+
+
+@dataclass(frozen=True, slots=True)
+class NumberShape:
+    """A number. ``integral`` None: either; bounds are inclusive unless ``open``; excluded by value."""
+
+    integral: bool | None = None
+    low: Number | None = None
+    low_open: bool = False
+    high: Number | None = None
+    high_open: bool = False
+    multiples: frozenset[Decimal] = frozenset()
+    non_multiples: frozenset[Decimal] = frozenset()
+    excluded: frozenset[Decimal] = frozenset()
+    origin: Schema | None = None  # the schema to blame for a multiple that cannot be represented
+
+
+@dataclass(frozen=True, slots=True)
+class StringShape:
+    """A string in all ``languages`` (regular expressions over the value's UTF-8), with bounds in code points."""
+
+    languages: frozenset[int] = frozenset()
+    low: int = 0
+    high: int | None = None
+    excluded: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class ItemRule:
+    """Item i satisfies ``prefix[i]``, further ones ``rest``. ``evaluates``: whether unevaluatedItems sees them as evaluated."""
+
+    prefix: tuple[Goal, ...] = ()
+    rest: Goal = ()
+    evaluates: bool = True
+    evaluates_rest: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CountRule:
+    """Of the items from ``start`` on, at least ``low`` and at most ``high`` satisfy ``goal`` (``fails``: its negation)."""
+
+    goal: Goal
+    fails: Goal
+    start: int = 0
+    low: int = 1
+    high: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayShape:
+    rules: tuple[ItemRule, ...] = ()
+    low: int = 0
+    high: int | None = None
+    counts: tuple[CountRule, ...] = ()
+    unique: Schema | None = None  # the schema that says uniqueItems
+
+
+@dataclass(frozen=True, slots=True)
+class NameRule:
+    """One ``properties``/``patternProperties``/``additionalProperties`` group: what the value under a name must be.
+
+    ``evaluates``: whether unevaluatedProperties sees the names as evaluated, ``evaluates_rest``: the additional ones too.
+    """
+
+    named: tuple[tuple[str, Goal], ...] = ()
+    patterns: tuple[tuple[int, Goal], ...] = ()
+    additional: Goal = ()
+    evaluates: bool = True
+    evaluates_rest: bool = False
+    by_name: dict[str, Goal] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "by_name", dict(self.named))
+
+
+@dataclass(frozen=True, slots=True)
+class SomeRule:
+    """At least one member whose name is in ``language`` and whose value satisfies ``goal``."""
+
+    language: int
+    goal: Goal
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectShape:
+    rules: tuple[NameRule, ...] = ()
+    required: tuple[str, ...] = ()
+    low: int = 0
+    high: int | None = None
+    names: tuple[int, ...] = ()  # languages every name is in
+    somes: tuple[SomeRule, ...] = ()
+    origin: Schema | None = None
+
+
+Shape = FiniteShape | NumberShape | StringShape | ArrayShape | ObjectShape
+
+
+def finite(values: list[JsonValue]) -> FiniteShape:
+    return FiniteShape(_keyed(values))
+
+
+def _keyed(values: list[JsonValue]) -> dict[object, JsonValue]:
+    keyed: dict[object, JsonValue] = {}
+    for value in values:
+        keyed.setdefault(value_key(value), value)
+    return keyed
+
+
+ANY_SHAPE: Final[dict[JsonType, Shape]] = {
+    "null": finite([None]),
+    "boolean": finite([True, False]),
+    "number": NumberShape(),
+    "string": StringShape(),
+    "array": ArrayShape(),
+    "object": ObjectShape(),
+}
+
+
+# --- conjunction -----------------------------------------------------------------------------------------------
+
+_Structural = TypeVar("_Structural", NumberShape, StringShape, ArrayShape, ObjectShape)
+
+
+def meet(left: _Structural, right: _Structural) -> _Structural:
+    """The conjunction of two shapes of one type. Finite ones are intersected by asking ``reason.admits``."""
+    if isinstance(left, NumberShape) and isinstance(right, NumberShape):
+        return _meet_numbers(left, right)
+    if isinstance(left, StringShape) and isinstance(right, StringShape):
+        return StringShape(
+            languages=left.languages | right.languages,
+            low=max(left.low, right.low),
+            high=_least(left.high, right.high),
+            excluded=left.excluded | right.excluded,
+        )
+    if isinstance(left, ArrayShape) and isinstance(right, ArrayShape):
+        return ArrayShape(
+            rules=_joined(left.rules, right.rules),
+            low=max(left.low, right.low),
+            high=_least(left.high, right.high),
+            counts=_joined(left.counts, right.counts),
+            unique=left.unique or right.unique,
+        )
+    if isinstance(left, ObjectShape) and isinstance(right, ObjectShape):
+        return ObjectShape(
+            rules=_joined(left.rules, right.rules),
+            required=_joined(left.required, right.required),
+            low=max(left.low, right.low),
+            high=_least(left.high, right.high),
+            names=_joined(left.names, right.names),
+            somes=_joined(left.somes, right.somes),
+            origin=left.origin or right.origin,
+        )
+    raise TypeError("shapes of different types have no conjunction")
+
+
+_Item = TypeVar("_Item")
+
+
+def _joined(left: tuple[_Item, ...], right: tuple[_Item, ...]) -> tuple[_Item, ...]:
+    if not left or not right:
+        return left or right
+    return tuple(dict.fromkeys(left + right))
+
+
+def _least(left: int | None, right: int | None) -> int | None:
+    if left is None or right is None:
+        return left if right is None else right
+    return min(left, right)
+
+
+def _meet_numbers(left: NumberShape, right: NumberShape) -> NumberShape:
+    # Two demands that contradict each other (an integer, not an integer) leave the empty interval 1..0.
+    contradiction = left.integral is not None and right.integral is not None and left.integral is not right.integral
+    if contradiction:
+        return NumberShape(low=1, high=0)
+    met = replace(
+        left,
+        integral=right.integral if left.integral is None else left.integral,
+        multiples=left.multiples | right.multiples,
+        non_multiples=left.non_multiples | right.non_multiples,
+        excluded=left.excluded | right.excluded,
+        origin=left.origin or right.origin,
+    )
+    if right.low is not None and (
+        met.low is None or right.low > met.low or (right.low == met.low and right.low_open)
+    ):
+        met = replace(met, low=right.low, low_open=right.low_open)
+    if right.high is not None and (
+        met.high is None or right.high < met.high or (right.high == met.high and right.high_open)
+    ):
+        met = replace(met, high=right.high, high_open=right.high_open)
+    return met

@@ -1,0 +1,235 @@
+"""JSON values as the schema compiler holds them: exact numbers, ordered objects, equality as JSON Schema means it.
+
+A value is None, bool, int, ``Decimal`` (every number that was not written as an integer), str, list or dict, with
+bounded nesting. Nothing here knows what a schema is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final, Literal
+
+from radixrt.errors import InvalidRequest, UnsupportedConstraint
+
+__all__ = [
+    "MAX_DEPTH",
+    "MAX_NODES",
+    "TYPES",
+    "JsonType",
+    "JsonValue",
+    "Number",
+    "canonical",
+    "from_python",
+    "is_integral",
+    "parse_json",
+    "pointer_to",
+    "type_of",
+    "value_key",
+]
+
+JsonValue = Any  # None | bool | int | Decimal | str | list[JsonValue] | dict[str, JsonValue]
+Number = int | Decimal
+JsonType = Literal["null", "boolean", "number", "string", "array", "object"]
+TYPES: Final[tuple[JsonType, ...]] = ("null", "boolean", "number", "string", "array", "object")
+
+MAX_DEPTH: Final = 128  # nesting of a schema document; real ones stay below 50
+MAX_NODES: Final = 2_000_000  # values in a schema document, so that a Python object shared by itself ends
+MAX_EXPONENT: Final = 400  # a number that takes part in a constraint lies within 10**±400
+_INT_DIGITS: Final = 1000  # longer integers are held as Decimal: int(str) is quadratic and limited
+
+
+def parse_json(text: str) -> JsonValue:
+    """Read strict JSON: no NaN, no duplicate names, bounded nesting, numbers exact.
+
+    Raises:
+        InvalidRequest: the text is not JSON; the message has line and column.
+        UnsupportedConstraint: it is nested deeper than ``MAX_DEPTH``.
+    """
+    _check_text_depth(text)
+    try:
+        value = json.loads(
+            text,
+            parse_float=_decimal,
+            parse_int=_integer,
+            parse_constant=_no_constant,
+            object_pairs_hook=_object_without_duplicates,
+        )
+    except json.JSONDecodeError as error:
+        raise InvalidRequest(
+            f"the schema is not JSON: {error.msg} at line {error.lineno}, column {error.colno}", param="schema"
+        ) from None
+    return from_python(value)
+
+
+def _check_text_depth(text: str) -> None:
+    """The standard parser recurses, so the nesting is measured before it runs."""
+    depth = 0
+    in_string = False
+    position = 0
+    while position < len(text):
+        char = text[position]
+        if in_string:
+            if char == "\\":
+                position += 1
+            elif char == '"':
+                in_string = False
+        elif char == '"':
+            in_string = True
+        elif char in "[{":
+            depth += 1
+            if depth > MAX_DEPTH:
+                raise _too_deep()
+        elif char in "]}":
+            depth -= 1
+        position += 1
+
+
+def _too_deep(pointer: str = "") -> UnsupportedConstraint:
+    return UnsupportedConstraint(
+        f"the schema is nested deeper than {MAX_DEPTH} levels", keyword="nesting", location=pointer, param="schema"
+    )
+
+
+def _decimal(text: str) -> Decimal:
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise InvalidRequest(f"the number {text[:40]} is out of range", param="schema") from None
+
+
+def _integer(text: str) -> Number:
+    return int(text) if len(text) <= _INT_DIGITS else Decimal(text)
+
+
+def _no_constant(name: str) -> JsonValue:
+    raise InvalidRequest(f"the schema is not JSON: {name} is not a JSON number", param="schema")
+
+
+def _object_without_duplicates(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        seen: set[str] = set()
+        for name, _ in pairs:
+            if name in seen:
+                raise InvalidRequest(f"the schema has the name {name!r} twice in one object", param="schema")
+            seen.add(name)
+    return made
+
+
+def from_python(value: object) -> JsonValue:
+    """Copy ``value`` into the exact form, so that no later change by its owner reaches the compiler.
+
+    Raises:
+        InvalidRequest: something in it is not JSON (NaN, a key that is no string, a lone surrogate); names the place.
+        UnsupportedConstraint: it is nested deeper than ``MAX_DEPTH`` or has more than ``MAX_NODES`` values.
+    """
+    top: list[JsonValue] = [None]
+    todo: list[tuple[object, tuple[str | int, ...], Callable[[JsonValue], None]]] = [
+        (value, (), lambda made: top.__setitem__(0, made))
+    ]
+    count = 0
+    while todo:
+        item, path, put = todo.pop()
+        count += 1
+        if count > MAX_NODES:
+            raise UnsupportedConstraint(
+                f"the schema has more than {MAX_NODES} values", keyword="size", location="", param="schema"
+            )
+        if len(path) > MAX_DEPTH:
+            raise _too_deep(pointer_to(path))
+        if isinstance(item, dict):
+            # Names are placed at once, in order; their values are filled in as the work list gets to them.
+            made_object: dict[str, JsonValue] = {}
+            for key in item:
+                made_object[_checked_string(key, path)] = None
+            put(made_object)
+            todo.extend(
+                (item[key], (*path, key), lambda made, box=made_object, at=key: box.__setitem__(at, made))  # type: ignore[misc]
+                for key in item
+            )
+        elif isinstance(item, list | tuple):
+            made_array: list[JsonValue] = [None] * len(item)
+            put(made_array)
+            todo.extend(
+                (part, (*path, at), lambda made, box=made_array, at=at: box.__setitem__(at, made))  # type: ignore[misc]
+                for at, part in enumerate(item)
+            )
+        else:
+            put(_scalar(item, path))
+    return top[0]
+
+
+def _scalar(item: object, path: tuple[str | int, ...]) -> JsonValue:
+    if item is None or isinstance(item, bool):
+        return item
+    if isinstance(item, str):
+        return _checked_string(item, path)
+    if isinstance(item, int):
+        return int(item)
+    if isinstance(item, float):
+        item = Decimal(repr(item))
+    if isinstance(item, Decimal) and item.is_finite():
+        return item
+    raise InvalidRequest(
+        f"the schema is not JSON at {pointer_to(path)!r}: {type(item).__name__} {item!r:.40}", param="schema"
+    )
+
+
+def _checked_string(item: object, path: tuple[str | int, ...]) -> str:
+    if not isinstance(item, str):
+        raise InvalidRequest(
+            f"the schema is not JSON at {pointer_to(path)!r}: a name must be a string, not {item!r:.40}", param="schema"
+        )
+    if not item.isascii():
+        try:
+            item.encode()
+        except UnicodeEncodeError:
+            raise InvalidRequest(
+                f"the schema has a lone surrogate at {pointer_to(path)!r}, which no UTF-8 text can hold",
+                param="schema",
+            ) from None
+    return str(item)
+
+
+def pointer_to(path: tuple[str | int, ...]) -> str:
+    """The JSON pointer of a path; ``""`` is the document itself."""
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
+
+
+def type_of(value: JsonValue) -> JsonType:
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int | Decimal):
+        return "number"
+    if isinstance(value, str):
+        return "string"
+    return "array" if isinstance(value, list) else "object"
+
+
+def is_integral(value: Number) -> bool:
+    """Whether a number is an integer in value: 1.0 is."""
+    return isinstance(value, int) or value == value.to_integral_value()
+
+
+def value_key(value: JsonValue) -> object:
+    """A hashable stand-in: two values are equal as JSON Schema means it iff their keys are."""
+    if isinstance(value, bool):
+        return ("boolean", value)
+    if isinstance(value, int | Decimal):
+        return ("number", Decimal(value))
+    if isinstance(value, list):
+        return ("array", tuple(value_key(part) for part in value))
+    if isinstance(value, dict):
+        return ("object", frozenset((name, value_key(part)) for name, part in value.items()))
+    return value
+
+
+def canonical(value: JsonValue) -> str:
+    """The one spelling of a scalar that output may use (numbers: see ``numbers.spellings``)."""
+    if value is None or isinstance(value, bool | str):
+        return json.dumps(value, ensure_ascii=False)
+    raise TypeError(f"not a scalar with one spelling: {type(value).__name__}")
