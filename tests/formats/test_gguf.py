@@ -155,8 +155,17 @@ def test_alignment(parts: Any, write: Any, alignment: int) -> None:
     )
     read = GGUFFile.open(write(data)).read("t")
     assert read.shape == (2, 3)
-    assert read.flags.aligned
     assert np.array_equal(read.reshape(-1), values)
+
+
+def test_data_at_odd_addresses(parts: Any, write: Any) -> None:
+    for length in range(1, 9):
+        alignment = parts.entry("general.alignment", 4, struct.pack("<I", 1))
+        row = parts.tensor_row("t" * length, [2], 0, 0)
+        data = parts.file(entries=[alignment], rows=[row], data=struct.pack("<2f", 1.5, -2), alignment=1)
+        read = GGUFFile.open(write(data)).read("t" * length)
+        assert read.flags.aligned
+        assert read.tolist() == [1.5, -2]
 
 
 def test_nested_arrays_and_scalars_without_dimensions(parts: Any, write: Any) -> None:
