@@ -11,6 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from radixrt.client.current import current_engine as current_engine
     from radixrt.client.engine import Engine as Engine
     from radixrt.errors import Cancelled as Cancelled
     from radixrt.errors import ContextLengthExceeded as ContextLengthExceeded
@@ -23,6 +24,17 @@ if TYPE_CHECKING:
     from radixrt.errors import UnsatisfiableConstraint as UnsatisfiableConstraint
     from radixrt.errors import UnsupportedConstraint as UnsupportedConstraint
     from radixrt.errors import WorkerDied as WorkerDied
+    from radixrt.frontend.expressions import assistant as assistant
+    from radixrt.frontend.expressions import gen as gen
+    from radixrt.frontend.expressions import role as role
+    from radixrt.frontend.expressions import select as select
+    from radixrt.frontend.expressions import system as system
+    from radixrt.frontend.expressions import tokens as tokens
+    from radixrt.frontend.expressions import user as user
+    from radixrt.frontend.mapping import Runs as Runs
+    from radixrt.frontend.program import Program as Program
+    from radixrt.frontend.program import program as program
+    from radixrt.frontend.run import Run as Run
 
 _HOME = {
     "Engine": "radixrt.client.engine",
@@ -37,6 +49,18 @@ _HOME = {
     "UnsatisfiableConstraint": "radixrt.errors",
     "UnsupportedConstraint": "radixrt.errors",
     "WorkerDied": "radixrt.errors",
+    "Program": "radixrt.frontend.program",
+    "Run": "radixrt.frontend.run",
+    "Runs": "radixrt.frontend.mapping",
+    "assistant": "radixrt.frontend.expressions",
+    "current_engine": "radixrt.client.current",
+    "gen": "radixrt.frontend.expressions",
+    "program": "radixrt.frontend.program",
+    "role": "radixrt.frontend.expressions",
+    "select": "radixrt.frontend.expressions",
+    "system": "radixrt.frontend.expressions",
+    "tokens": "radixrt.frontend.expressions",
+    "user": "radixrt.frontend.expressions",
 }
 
 __version__ = "0.1.0"

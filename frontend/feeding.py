@@ -1,0 +1,247 @@
+"""The rows of a map on their way: pulled as capacity frees, begun, finished, handed out.
+
+One daemon thread feeds. It holds this object but never the ``Runs`` that people hold, so that a map nobody looks
+at any more can be noticed and cancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Sized
+from functools import partial
+from typing import Any
+
+from radixrt.api import Usage
+from radixrt.errors import InvalidRequest
+from radixrt.frontend.run import Run
+from radixrt.frontend.threads import Executor
+from radixrt.frontend.waiting import call_soon
+
+__all__ = ["Feed", "Prepare"]
+
+Prepare = Callable[[int, Any], tuple[Run, dict[str, Any] | None]]  # a row without arguments has failed already
+
+_KEPT_ERRORS = 1000
+_MIN_WINDOW = 1024
+_END = object()
+
+
+class Feed:
+    """State shared by the feeding thread, the threads that end runs, and those that wait for rows.
+
+    With ``keep`` every run stays. Without, at most ``window`` rows are pulled and not yet handed out, a run is
+    handed out once, and of the errors the first thousand are kept.
+    """
+
+    def __init__(self, prepare: Prepare, executor: Executor, *, concurrency: int, keep: bool) -> None:
+        self._prepare = prepare
+        self._executor = executor
+        self._concurrency = concurrency
+        self._window = max(_MIN_WINDOW, 16 * concurrency)
+        self._changed = threading.Condition()
+        self._sleepers: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
+        self._runs: dict[int, Run] = {}
+        self._completed: deque[int] = deque()  # rows in the order they finished; without keep, those not handed out
+        self._in_flight = 0
+        self._handed_out = 0
+        self._errors: list[tuple[int, BaseException]] = []
+        self._draining = False
+        self.keep = keep
+        self.pulled = 0
+        self.finished = 0
+        self.failed = 0
+        self.usage = Usage()
+        self.cancelled = False
+        self.exhausted = False
+        self.source_error: BaseException | None = None
+
+    # --- feeding, on its own thread ---
+
+    def run(self, rows: Iterable[Any], function: Callable[..., Any], *, progress: bool | None, name: str) -> None:
+        """Pull and begin rows until there are no more, then wait for the last. The thread's whole life."""
+        bar = _progress_bar(progress, len(rows) if isinstance(rows, Sized) else None, name)
+        try:
+            self._pull(rows, function, bar)
+        except BaseException as error:  # noqa: BLE001  (the rows' own error: whoever iterates gets it)
+            self.source_error = error
+        with self._changed:
+            self.exhausted = True
+            self._wake()
+            while self._in_flight:
+                self._changed.wait()
+                bar.show(self.finished)
+        bar.close()
+        self._executor.close()
+
+    def _pull(self, rows: Iterable[Any], function: Callable[..., Any], bar: _Bar) -> None:
+        iterator = iter(rows)
+        while self._wait_for_room(bar):
+            row = next(iterator, _END)
+            if row is _END:
+                return
+            self._begin(row, function)
+
+    def _wait_for_room(self, bar: _Bar) -> bool:
+        """False when nothing more is wanted."""
+        with self._changed:
+            while not self.cancelled:
+                bar.show(self.finished)
+                waiting = self.pulled - self._handed_out
+                if self._in_flight < self._concurrency and (self.keep or self._draining or waiting < self._window):
+                    return True
+                self._changed.wait()
+            return False
+
+    def _begin(self, row: Any, function: Callable[..., Any]) -> None:
+        index = self.pulled
+        run, arguments = self._prepare(index, row)
+        with self._changed:
+            self._runs[index] = run
+            self.pulled += 1
+            self._in_flight += 1
+            cancelled = self.cancelled
+        run.on_over(self._on_over)
+        if cancelled:
+            run.cancel()
+        elif arguments is not None:
+            self._executor.submit(run, function, arguments)
+
+    def _on_over(self, run: Run) -> None:
+        index = run.index if run.index is not None else 0
+        usage, error = run.usage_now(), run.error
+        with self._changed:
+            self._in_flight -= 1
+            self.finished += 1
+            self.usage += usage
+            self._completed.append(index)
+            if error is not None:
+                self.failed += 1
+                if self.keep or len(self._errors) < _KEPT_ERRORS:
+                    error.add_note(f"in row {index}")
+                    self._errors.append((index, error))
+            if self._draining and not self.keep:
+                self._hand_out(index)
+            self._wake()
+
+    def _wake(self) -> None:
+        self._changed.notify_all()
+        sleepers, self._sleepers = self._sleepers, []
+        for loop, sleeper in sleepers:
+            call_soon(loop, partial(_end_sleep, sleeper))
+
+    # --- handing out ---
+
+    def _hand_out(self, index: int) -> Run:
+        if self.keep:
+            return self._runs[index]
+        self._handed_out += 1
+        self._changed.notify_all()
+        return self._runs.pop(index)
+
+    def row(self, index: int) -> Run | bool | None:
+        """Row ``index`` if it is finished; None if it will never be; False if it is still awaited.
+
+        True stands for a row that was handed out before. Called through ``wait_for``.
+        """
+        run = self._runs.get(index)
+        if run is not None:
+            return self._hand_out(index) if run.done else False
+        if index < self.pulled:
+            return True
+        return None if self.exhausted else False
+
+    def completed(self, place: int) -> Run | bool | None:
+        """The run that finished as number ``place``, with the same answers as ``row``."""
+        if self.keep:
+            if place < len(self._completed):
+                return self._runs[self._completed[place]]
+        else:
+            while self._completed:
+                index = self._completed.popleft()
+                if index in self._runs:
+                    return self._hand_out(index)
+        return None if self.exhausted and not self._in_flight else False
+
+    def all_done(self) -> bool:
+        """Whether nothing is left to do. Called through ``wait_for``."""
+        return self.exhausted and not self._in_flight
+
+    def drain(self) -> None:
+        """Without ``keep``: let finished rows go, because somebody waits for the end instead of taking them."""
+        with self._changed:
+            if not self.keep and not self._draining:
+                self._draining = True
+                for index in [index for index, run in self._runs.items() if run.done]:
+                    self._hand_out(index)
+                self._wake()
+
+    def wait_for(self, ask: Callable[[], Any], timeout: float | None = None) -> Any:
+        """Ask under the lock until the answer is not False, or the time is up."""
+        with self._changed:
+            answer: Any = False
+
+            def answered() -> bool:
+                nonlocal answer
+                answer = ask()
+                return answer is not False
+
+            self._changed.wait_for(answered, timeout)
+            return answer
+
+    async def wait_for_async(self, ask: Callable[[], Any]) -> Any:
+        """The same without blocking the loop."""
+        while True:
+            with self._changed:
+                answer = ask()
+                if answer is not False:
+                    return answer
+                loop = asyncio.get_running_loop()
+                sleeper: asyncio.Future[None] = loop.create_future()
+                self._sleepers.append((loop, sleeper))
+            await sleeper
+
+    def errors(self) -> list[BaseException]:
+        with self._changed:
+            return [error for _, error in sorted(self._errors, key=lambda pair: pair[0])]
+
+    def cancel(self) -> None:
+        """Pull no more and cancel every row in flight."""
+        with self._changed:
+            self.cancelled = True
+            open_runs = [run for run in self._runs.values() if not run.done]
+            self._wake()
+        for run in open_runs:
+            run.cancel()
+
+
+def _end_sleep(sleeper: asyncio.Future[None]) -> None:
+    if not sleeper.done():
+        sleeper.set_result(None)
+
+
+class _Bar:
+    """A progress bar, or nothing at all."""
+
+    def __init__(self, bar: Any = None) -> None:
+        self._bar = bar
+
+    def show(self, finished: int) -> None:
+        if self._bar is not None and finished > self._bar.n:
+            self._bar.update(finished - self._bar.n)
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+
+def _progress_bar(progress: bool | None, total: int | None, name: str) -> _Bar:
+    if progress is not None and not isinstance(progress, bool):
+        raise InvalidRequest("progress must be True, False or None", param="progress")
+    if progress is False or (progress is None and not sys.stderr.isatty()):
+        return _Bar()
+    from tqdm import tqdm
+
+    return _Bar(tqdm(total=total, desc=name, unit="row", file=sys.stderr))

@@ -1,0 +1,182 @@
+"""The call graph of one program as it is recorded: numbered nodes, and a record of each on the program's side.
+
+A ``Recording`` numbers nodes and branches and keeps them in order. What it means to read a value is up to the
+subclass: ``LiveRecording`` asks an engine, the dry recording of ``graph`` ends there. Nothing here knows verbs.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import NamedTuple
+
+import msgspec
+
+from radixrt.api import Node, NodeEvent
+from radixrt.arguments import OutputType
+from radixrt.errors import ErrorInfo, RadixrtError
+
+__all__ = ["BranchPath", "Record", "Recording", "SourceLine", "located", "program_line"]
+
+BranchPath = tuple[tuple[int, int], ...]  # from the root: (ordinal of the fork in its branch, index of the child)
+
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+class SourceLine(NamedTuple):
+    """Where the program did something."""
+
+    file: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        return f"{os.path.basename(self.file)}:{self.line}"
+
+
+def program_line() -> SourceLine:
+    """The innermost line outside this package on the present thread."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    return SourceLine(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+
+
+class Record:
+    """One recorded node: what it is called, where the program wrote it, and its terminal event once it is there.
+
+    ``name`` is set for outputs (gen, select). ``event`` is a promise for nodes that end with an event whatever
+    happens (gen, select, join) and None for the others.
+    """
+
+    __slots__ = (
+        "awaited",
+        "branch",
+        "ended_at",
+        "event",
+        "failure",
+        "kind",
+        "many",
+        "name",
+        "node",
+        "output",
+        "path",
+        "sent_at",
+        "source",
+        "value",
+    )
+
+    def __init__(
+        self,
+        node: Node,
+        path: BranchPath,
+        source: SourceLine,
+        *,
+        name: str | None = None,
+        output: OutputType | None = None,
+        many: bool = False,
+        answered: bool = False,
+    ) -> None:
+        self.node = node.node
+        self.branch = node.branch
+        self.path = path
+        self.kind = str(node.__struct_config__.tag)
+        self.source = source
+        self.name = name
+        self.output = output
+        self.many = many
+        self.event: Future[NodeEvent] | None = Future() if answered else None
+        self.failure: ErrorInfo | None = None  # of a node that sends an event only when it fails
+        self.awaited = False
+        self.sent_at: float | None = None
+        self.ended_at: float | None = None
+        self.value: list[object] = []  # the parsed value, once somebody read it
+
+    @property
+    def label(self) -> str:
+        return f"{self.kind} {self.name!r}" if self.name is not None else self.kind
+
+
+def located(info: ErrorInfo, record: Record) -> RadixrtError:
+    """The exception for a node's error, with the line of the program that wrote the node."""
+    message = f"{info.message} ({record.label} at {record.source})"
+    error = msgspec.structs.replace(info, message=message).to_exception()
+    source = record.source
+    error.add_note(f'{record.label} was written in File "{source.file}", line {source.line}, in {source.function}')
+    return error
+
+
+class Recording:
+    """Numbered nodes of one program. All methods may be called from any thread."""
+
+    blocks_loop = False  # True for programs whose reads must be awaited
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._records: list[Record] = []  # its index is the node id
+        self._branches = 1
+        self._unsent: list[Node] = []
+
+    @property
+    def records(self) -> list[Record]:
+        with self._lock:
+            return list(self._records)
+
+    def new_branches(self, count: int) -> range:
+        """Take ``count`` fresh branch ids."""
+        with self._lock:
+            first = self._branches
+            self._branches += count
+            return range(first, first + count)
+
+    def record(
+        self,
+        make: Callable[[int], Node],
+        path: BranchPath,
+        *,
+        name: str | None = None,
+        output: OutputType | None = None,
+        many: bool = False,
+        answered: bool = False,
+    ) -> Record:
+        """Number the node that ``make`` builds and keep it until the next send.
+
+        Raises the error that ended the program, if it has ended.
+        """
+        source = program_line()
+        with self._lock:
+            self._check_open()
+            node = make(len(self._records))
+            record = Record(node, path, source, name=name, output=output, many=many, answered=answered)
+            self._records.append(record)
+            self._unsent.append(node)
+        return record
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nodes may still be recorded."""
+        return True
+
+    def _check_open(self) -> None:
+        """Raise if nothing may be recorded any more. Called under the lock."""
+
+    # What a subclass decides.
+
+    def send(self) -> None:
+        """Let everything recorded so far begin."""
+        raise NotImplementedError
+
+    def result(self, record: Record) -> NodeEvent:
+        """Wait for the terminal event of an answered node."""
+        raise NotImplementedError
+
+    async def wait(self, record: Record) -> NodeEvent:
+        """The same without blocking the event loop; the record may be read directly afterwards."""
+        raise NotImplementedError
+
+    def cancel_branch(self, branch: int) -> None:
+        """Cancel a branch and the branches forked from it."""
+        raise NotImplementedError
