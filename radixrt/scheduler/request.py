@@ -23,6 +23,10 @@ class MatcherProtocol(Protocol):
     def is_accepting(self) -> bool: ...
 
     @property
+    def is_complete(self) -> bool:
+        """Accepting, and nothing but an end token may follow: the sequence can finish at once."""
+
+    @property
     def failed(self) -> bool: ...
 
     def accept(self, token: int, /) -> bool: ...
