@@ -33,7 +33,7 @@ class Fields:
 
     def error(self, name: str, problem: str) -> ModelLoadError:
         """The error that says what is wrong with field ``name``."""
-        return ModelLoadError(f"{self._path.name}: {self._prefix}{name} {problem}", param=str(self._path))
+        return ModelLoadError(f"{self._path}: {self._prefix}{name} {problem}", param=str(self._path))
 
     def raw(self, name: str) -> Any:
         """The value as it stands, None where absent."""

@@ -99,7 +99,7 @@ def _open_gguf(file: GGUFFile) -> _Checkpoint:
     architecture = file.metadata.get("general.architecture")
     family = family_of_gguf(architecture, file.path)
     if family.read_gguf is None or family.gguf_names is None:
-        raise ModelLoadError(f"{file.path.name}: {family.name} has no GGUF form", param=str(file.path))
+        raise ModelLoadError(f"{file.path}: {family.name} has no GGUF form", param=str(file.path))
     fields = Fields(file.metadata, file.path, prefix=f"{architecture}.")
     config = family.read_gguf(fields, file.tensors)
     config = msgspec.structs.replace(
@@ -114,7 +114,7 @@ def _vocab_size(path: Path, tensors: Mapping[str, Any], names: WeightNames) -> i
     """Rows of the embedding: the metadata may count the tokenizer's tokens, without padding."""
     embedding = tensors.get(names.parts["embedding"] + ".weight")
     if embedding is None or len(embedding.shape) != 2:
-        raise ModelLoadError(f"{path.name}: no embedding matrix", param=str(path))
+        raise ModelLoadError(f"{path}: no embedding matrix", param=str(path))
     return int(embedding.shape[0])
 
 

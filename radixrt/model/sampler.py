@@ -47,9 +47,12 @@ def sample_rows(
     errors = [_broken(peak) for peak in logits.max(axis=1).tolist()]  # max hands NaN on
     raw: dict[int, _Floats] = {}
     for index, row in enumerate(rows):
-        if errors[index] is None and row.params.logprobs is not None:
+        if errors[index] is not None:
+            logits[index] = 0.0  # nothing below shall see what is not a number
+            continue
+        if row.params.logprobs is not None:
             raw[index] = logits[index].copy()
-        errors[index] = errors[index] or _adjust(logits[index], row)
+        errors[index] = _adjust(logits[index], row)
     _mask(logits, rows, bitmask)
     best = logits.argmax(axis=1).tolist()
     results = []

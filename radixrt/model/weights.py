@@ -225,7 +225,7 @@ def _half_rotation_order(rows: NDArray[Any], heads: int) -> NDArray[Any]:
 
 
 def _error(source: TensorSource, problem: str) -> ModelLoadError:
-    return ModelLoadError(f"{source.path.name}: {problem}", param=str(source.path))
+    return ModelLoadError(f"{source.path}: {problem}", param=str(source.path))
 
 
 def _few(names: list[str]) -> str:

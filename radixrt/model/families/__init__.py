@@ -38,5 +38,5 @@ def family_of_gguf(architecture: object, path: Path) -> Family:
 
 def _unknown(field: str, found: str, known: list[str], path: Path) -> ModelLoadError:
     return ModelLoadError(
-        f"{path.name}: {field} is {found[:80]}; the known ones are {', '.join(known)}", param=str(path)
+        f"{path}: {field} is {found[:80]}; the known ones are {', '.join(known)}", param=str(path)
     )

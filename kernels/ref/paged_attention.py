@@ -89,7 +89,7 @@ def _pieces(first: int, last: int, slots: NDArray[np.int32], window: int | None)
     """Cut one row into blocks of queries, each with the part of the context that any of them sees."""
     pieces = []
     cached = len(slots) - (last - first)
-    step = min(max(MAX_SCORES // len(slots), 16), MAX_QUERIES)
+    step = min(max(MAX_SCORES // max(len(slots), 1), 16), MAX_QUERIES)
     for begin in range(first, last, step):
         end = min(begin + step, last)
         oldest = 0 if window is None else max(0, cached + (begin - first) - window + 1)
