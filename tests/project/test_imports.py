@@ -18,13 +18,14 @@ FOLDERS = {
     "kernels": "radixrt.kernels",
 }
 # Shared vocabulary that every room may use.
-SHARED = {"api", "errors", "config", "arguments", ""}
+SHARED = {"api", "errors", "config", "arguments", "python_types", ""}
 # room -> rooms (or single modules) it may import; its own room goes without saying.
 ALLOWED: dict[str, set[str]] = {
     "api": set(),
     "errors": set(),
     "config": set(),
     "arguments": set(),
+    "python_types": set(),
     "kernels": set(),
     "grammar": {"kernels.cpu"},
     "formats": set(),
@@ -50,7 +51,9 @@ ALLOWED: dict[str, set[str]] = {
         "frontend",
         "testing",
     },
-    "cli": {"kernels", "grammar", "formats", "text", "model", "client", "frontend", "bench"},
+    "doctor": {"kernels", "model"},
+    "program_files": {"client.protocol", "frontend"},
+    "cli": {"client", "model.sources", "bench", "doctor", "program_files"},
 }
 # package -> modules that alone may import it
 ONLY_IN = {"zmq": {"radixrt.worker.ipc"}, "fastapi": {"radixrt.server"}, "multiprocessing": set(), "pickle": set()}
