@@ -19,6 +19,7 @@ __all__ = [
     "Failed",
     "Flush",
     "Heartbeat",
+    "Hello",
     "ModelInfo",
     "Open",
     "Query",
@@ -36,7 +37,11 @@ class _Message(msgspec.Struct, frozen=True, tag_field="type", forbid_unknown_fie
     pass
 
 
-# --- client to worker ------------------------------------------------------------------------------------------
+# --- client to worker --------------------------------------------------------------------------------------------
+
+
+class Hello(_Message, frozen=True, tag="hello"):
+    """The first message of a client: heartbeats follow, and ``Ready`` or ``Failed`` once that is known."""
 
 
 class Open(_Message, frozen=True, tag="open"):
@@ -91,10 +96,10 @@ class Shutdown(_Message, frozen=True, tag="shutdown"):
     """End the worker: programs in flight are cancelled."""
 
 
-Command = Open | Extend | Cancel | Query | Flush | Shutdown
+Command = Hello | Open | Extend | Cancel | Query | Flush | Shutdown
 
 
-# --- worker to client ------------------------------------------------------------------------------------------
+# --- worker to client --------------------------------------------------------------------------------------------
 
 
 class ModelInfo(msgspec.Struct, frozen=True):

@@ -1,0 +1,297 @@
+"""The worker's table of open programs: takes commands, hands out what programs need, keeps deadlines.
+
+Everything here runs on the step loop's thread; what takes longer than a moment (tokenizing, templates, compiling)
+goes to the preparation pool and comes back through the loop's inbox. Everything done for one program runs under
+one guard: an error that nobody raised on purpose fails that program as ``internal_error`` and is logged.
+This module knows messages and programs; it knows neither sockets nor what happens in a step.
+"""
+
+from __future__ import annotations
+
+import functools
+import heapq
+import itertools
+import math
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from typing import Protocol
+
+from radixrt.api import VERSION, EndEvent, Event
+from radixrt.errors import Cancelled, DeadlineExceeded, ErrorInfo, InvalidRequest, Overloaded, RadixrtError
+from radixrt.scheduler.request import SequenceRequest
+from radixrt.worker.activity import Job, T, error_info
+from radixrt.worker.ipc import ClientId
+from radixrt.worker.messages import (
+    Cancel,
+    Command,
+    Extend,
+    Flush,
+    Open,
+    Query,
+    QueryReply,
+    Reply,
+    Shutdown,
+)
+from radixrt.worker.program import Program
+from radixrt.worker.runtime import Runtime
+
+__all__ = ["MAX_PROGRAMS", "Inbox", "Interpreter"]
+
+MAX_PROGRAMS = 16_384
+"""Programs open at the same time at most; one more is refused as overloaded."""
+
+MAX_NAME_CHARS = 256
+"""Characters of a program's id and of its salt at most."""
+
+MAX_SEED = 2**64 - 1
+# How many programs that have ended are remembered, to tell late messages from wrong ones.
+_REMEMBERED = 32_768
+
+Key = tuple[ClientId, str]
+
+
+class Inbox(Protocol):
+    """Where other threads leave calls for the loop's thread."""
+
+    def put(self, call: Callable[[], None], /) -> None: ...
+
+
+class Interpreter:
+    """See the module. ``replies`` collects what is to be sent; the loop takes it after each step."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        pool: Executor,
+        inbox: Inbox,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.runtime = runtime
+        self.stopped = False
+        self.replies: list[tuple[ClientId, Reply]] = []
+        self._pool = pool
+        self._inbox = inbox
+        self._clock = clock
+        self._programs: dict[Key, Program] = {}
+        self._ended: OrderedDict[Key, None] = OrderedDict()
+        self._deadlines: list[tuple[float, int, Program]] = []
+        self._deferred: deque[tuple[Program, Callable[[], None]]] = deque()
+        self._numbers = itertools.count(1)
+        self._opened = 0
+
+    # --- commands ------------------------------------------------------------------------------------------------
+
+    def command(self, client: ClientId, command: Command) -> None:
+        if isinstance(command, Open):
+            self._open(client, command)
+        elif isinstance(command, Extend):
+            self._extend(client, command)
+        elif isinstance(command, Cancel):
+            self._cancel(client, command)
+        elif isinstance(command, Query):
+            self._query(client, command)
+        elif isinstance(command, Flush):
+            self.runtime.scheduler.flush_cache()
+            self._reply(client, QueryReply(id=command.id))
+        elif isinstance(command, Shutdown):
+            self.stop()
+
+    def refused(self, client: ClientId, name: str, error: ErrorInfo) -> None:
+        """A message for program ``name`` could not be understood: the program fails, open or not."""
+        program = self._programs.get((client, name))
+        if program is not None:
+            program.end("failed", error)
+        elif (client, name) not in self._ended:
+            self._never_opened((client, name), error)
+
+    def gone(self, client: ClientId) -> None:
+        """The client has vanished: its programs end unheard, and what they hold is free."""
+        for (owner, _), program in list(self._programs.items()):
+            if owner == client:
+                program.end("cancelled", Cancelled("the client is gone").to_info(), silent=True)
+
+    def stop(self) -> None:
+        """End every program as cancelled; the loop ends after this."""
+        self.stopped = True
+        for program in list(self._programs.values()):
+            program.end("cancelled", Cancelled("the worker shuts down").to_info())
+
+    def _open(self, client: ClientId, message: Open) -> None:
+        key = (client, message.program)
+        running = self._programs.get(key)
+        if running is not None:
+            error = InvalidRequest(f"the program {message.program!r} is open already", param="program")
+            running.end("failed", error.to_info())
+            return
+        try:
+            _check(message)
+            if len(self._programs) >= MAX_PROGRAMS:
+                raise Overloaded(f"{MAX_PROGRAMS} programs are open")
+        except RadixrtError as error:
+            self._never_opened(key, error.to_info())
+            return
+        self._ended.pop(key, None)
+        program = self._programs[key] = Program(self, client, message)
+        self._opened += 1
+        if message.timeout_s is not None:
+            entry = (self._clock() + message.timeout_s, next(self._numbers), program)
+            heapq.heappush(self._deadlines, entry)
+        self._guard(program, functools.partial(program.extend, message.nodes, message.final))
+
+    def _extend(self, client: ClientId, message: Extend) -> None:
+        key = (client, message.program)
+        program = self._programs.get(key)
+        if program is not None:
+            self._guard(program, functools.partial(program.extend, message.nodes, message.final))
+        elif key not in self._ended:
+            error = InvalidRequest(f"the program {message.program!r} was never opened", param="program")
+            self._never_opened(key, error.to_info())
+
+    def _cancel(self, client: ClientId, message: Cancel) -> None:
+        # A program that has ended (or never was) has nothing to cancel: the two cross on the wire all the time.
+        program = self._programs.get((client, message.program))
+        if program is None:
+            return
+        if message.branch is None:
+            program.end("cancelled", Cancelled("the program was cancelled").to_info())
+        else:
+            self._guard(program, functools.partial(program.cancel_branch, message.branch))
+
+    def _never_opened(self, key: Key, error: ErrorInfo) -> None:
+        self._remember(key)
+        self._reply(key[0], EndEvent(program=key[1], outcome="failed", error=error))
+
+    def _query(self, client: ClientId, message: Query) -> None:
+        tokenizer = self.runtime.tokenizer
+        if message.what == "stats":
+            self._reply(client, QueryReply(id=message.id, stats=self.stats()))
+        elif message.what == "tokenize":
+            self._answer(
+                client,
+                lambda: QueryReply(id=message.id, ids=tuple(tokenizer.encode_text(message.text, at_start=True))),
+                message.id,
+            )
+        elif message.what == "detokenize":
+            self._answer(client, functools.partial(_detokenized, self.runtime, message), message.id)
+        else:
+            error = InvalidRequest(f"there is no query {message.what!r}", param="what")
+            self._reply(client, QueryReply(id=message.id, error=error.to_info()))
+
+    def _answer(self, client: ClientId, work: Callable[[], QueryReply], query: int) -> None:
+        """Work out a reply on the pool."""
+
+        def done(future: Future[QueryReply]) -> None:
+            if future.cancelled():
+                return
+            error = future.exception()
+            reply = QueryReply(id=query, error=error_info(error)) if error is not None else future.result()
+            self._inbox.put(functools.partial(self._reply, client, reply))
+
+        self._pool.submit(work).add_done_callback(done)
+
+    def stats(self) -> dict[str, float]:
+        """The scheduler's figures, and how many programs are open (``programs``) and were (``programs_opened``)."""
+        own = {"programs": float(len(self._programs)), "programs_opened": float(self._opened)}
+        return {**self.runtime.scheduler.stats(), **own}
+
+    # --- time and deferred calls ---------------------------------------------------------------------------------
+
+    def next_deadline(self) -> float | None:
+        """Seconds until the next deadline, None without one."""
+        while self._deadlines and self._deadlines[0][2].over:
+            heapq.heappop(self._deadlines)
+        return max(0.0, self._deadlines[0][0] - self._clock()) if self._deadlines else None
+
+    def expire(self) -> None:
+        """Fail the programs whose time is up."""
+        while self._deadlines and (self._deadlines[0][2].over or self._deadlines[0][0] <= self._clock()):
+            program = heapq.heappop(self._deadlines)[2]
+            program.end("failed", DeadlineExceeded("the program's time ran out", param="timeout_s").to_info())
+
+    def run_deferred(self) -> None:
+        """Make the calls that were put off until the scheduler may be called again."""
+        while self._deferred:
+            program, call = self._deferred.popleft()
+            self._guard(program, call)
+
+    def _guard(self, program: Program, call: Callable[[], None]) -> None:
+        try:
+            call()
+        except Exception as error:  # noqa: BLE001 - error_info logs what nobody raised on purpose
+            program.end("failed", error_info(error))
+
+    def _remember(self, key: Key) -> None:
+        self._ended[key] = None
+        if len(self._ended) > _REMEMBERED:
+            self._ended.popitem(last=False)
+
+    def _reply(self, client: ClientId, reply: Reply) -> None:
+        self.replies.append((client, reply))
+
+    # --- what programs ask for (program.Services) ----------------------------------------------------------------
+
+    def prepare(
+        self, owner: Program, work: Callable[[], T], then: Callable[[T], None], failed: Callable[[ErrorInfo], None]
+    ) -> Job:
+        def done(future: Future[T]) -> None:
+            # On a thread of the pool. BaseException too: a panic in a native library must not be lost.
+            if future.cancelled():
+                return
+            error = future.exception()
+            if error is not None:
+                call = functools.partial(failed, error_info(error))
+            else:
+                call = functools.partial(then, future.result())
+            self._inbox.put(functools.partial(self._guard, owner, call))
+
+        future = self._pool.submit(work)
+        future.add_done_callback(done)
+        return future
+
+    def submit(self, request: SequenceRequest) -> None:
+        self.runtime.scheduler.submit(request)
+
+    def cancel_sequence(self, sequence: int) -> None:
+        self.runtime.scheduler.cancel(sequence)
+
+    def next_sequence(self) -> int:
+        return next(self._numbers)
+
+    def later(self, owner: Program, call: Callable[[], None]) -> None:
+        self._deferred.append((owner, call))
+
+    def emit(self, owner: Program, event: Event) -> None:
+        self.replies.append((owner.client, event))
+
+    def note_future_use(self, namespace: tuple[str, ...], ids: list[int], delta: int) -> None:
+        self.runtime.scheduler.note_future_use(namespace, ids, delta)
+
+    def ended(self, owner: Program) -> None:
+        key = (owner.client, owner.name)
+        del self._programs[key]
+        self._remember(key)
+
+
+def _check(message: Open) -> None:
+    if message.version != VERSION:
+        raise InvalidRequest(
+            f"version {message.version} of the program messages is not known, only {VERSION}", param="version"
+        )
+    if not 0 < len(message.program) <= MAX_NAME_CHARS:
+        raise InvalidRequest(f"a program's id has 1 to {MAX_NAME_CHARS} characters", param="program")
+    if message.salt is not None and len(message.salt) > MAX_NAME_CHARS:
+        raise InvalidRequest(f"a salt has at most {MAX_NAME_CHARS} characters", param="salt")
+    if not 0 <= message.seed <= MAX_SEED:
+        raise InvalidRequest(f"seed must be between 0 and {MAX_SEED}", param="seed")
+    if message.timeout_s is not None and not (math.isfinite(message.timeout_s) and message.timeout_s > 0):
+        raise InvalidRequest("timeout_s must be a positive number of seconds", param="timeout_s")
+
+
+def _detokenized(runtime: Runtime, message: Query) -> QueryReply:
+    size = runtime.tokenizer.vocab_size
+    wrong = next((token for token in message.ids if not 0 <= token < size), None)
+    if wrong is not None:
+        raise InvalidRequest(f"token id {wrong} is outside the vocabulary of {size}", param="ids")
+    return QueryReply(id=message.id, text=runtime.tokenizer.decode(message.ids, skip_special=False))
