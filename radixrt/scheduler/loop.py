@@ -23,7 +23,7 @@ from radixrt.cache.namespaces import Namespace
 from radixrt.cache.pages import PagePool
 from radixrt.cache.radix import RadixTree
 from radixrt.config import EngineConfig
-from radixrt.errors import ErrorInfo, InvalidRequest, RadixrtError
+from radixrt.errors import Cancelled, ErrorInfo, InvalidRequest, RadixrtError
 from radixrt.model.batch import Model, Sampled
 from radixrt.scheduler.admission import Admission, check_request
 from radixrt.scheduler.batching import Row, build_batch, plan_rows
@@ -78,6 +78,7 @@ class Scheduler:
         self._forced = config.forced_tokens == "on"
         self._serial = 0
         self._in_step = False
+        self._closed = False
         self._cancels: set[SequenceState] = set()
 
     # --- from outside ------------------------------------------------------------------------------------------
@@ -89,9 +90,11 @@ class Scheduler:
     def submit(self, request: SequenceRequest) -> None:
         """Queue a sequence; its sink will hear exactly one ``finish``.
 
-        Raises ``InvalidRequest`` naming the field, ``ContextLengthExceeded`` or ``Overloaded``; the sink then
-        hears nothing.
+        Raises ``InvalidRequest`` naming the field, ``ContextLengthExceeded``, ``Overloaded``, or ``Cancelled``
+        after ``close``; the sink then hears nothing.
         """
+        if self._closed:
+            raise Cancelled("the scheduler is closed")
         if request.id in self._sequences:
             raise InvalidRequest(f"a sequence with id {request.id} is already in flight", param="id")
         check_request(request, self._model.vocab_size)
@@ -132,11 +135,11 @@ class Scheduler:
         return True
 
     def close(self, error: ErrorInfo | None = None) -> None:
-        """End everything in flight: with ``error`` where there is one, as cancelled otherwise."""
+        """End everything in flight, with ``error`` where there is one, as cancelled otherwise. Nothing follows."""
+        self._closed = True
         reason = FinishReason.CANCELLED if error is None else FinishReason.ERROR
-        while self._sequences:  # a sink may submit once more
-            for sequence in list(self._sequences.values()):
-                self._finish(sequence, reason, error)
+        for sequence in list(self._sequences.values()):
+            self._finish(sequence, reason, error)
 
     def flush_cache(self) -> int:
         """Drop every prefix that nobody has locked; return how many tokens that were."""
@@ -224,10 +227,12 @@ class Scheduler:
         for row in rows:
             sequence = row.sequence
             sequence.computed_len = row.stop
-            fresh = max(0, row.stop - max(row.start, sequence.high_water))
-            counters.computed_tokens += fresh
-            counters.recomputed_tokens += row.stop - row.start - fresh
-            sequence.high_water = max(sequence.high_water, row.stop)
+            before = sequence.high_water
+            counters.forward_tokens += row.stop - row.start
+            counters.recomputed_tokens += max(0, min(row.stop, before) - row.start)
+            if row.stop > before:
+                sequence.high_water = row.stop
+                counters.computed_tokens += max(0, min(row.stop, sequence.prompt_len) - before)
             if row.was_prefilling:
                 self._kv.publish(sequence)
             if row.n_scores:

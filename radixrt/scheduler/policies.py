@@ -37,7 +37,8 @@ class _Group:
     def __init__(self) -> None:
         self.by_arrival: dict[int, SequenceState] = {}
         self._keys: list[SortKey] = []
-        self._cursor: SortKey | None = None  # what was taken out last to be run
+        self._last_admitted: SortKey | None = None
+        self._sweep_from: SortKey | None = None
 
     def add(self, sequence: SequenceState) -> None:
         self.by_arrival[sequence.serial] = sequence
@@ -47,28 +48,35 @@ class _Group:
         del self.by_arrival[sequence.serial]
         del self._keys[bisect_left(self._keys, sequence.sort_key)]
         if admitted:
-            self._cursor = sequence.sort_key
+            self._last_admitted = sequence.sort_key
 
     def oldest(self, count: int) -> list[SequenceState]:
         return list(islice(self.by_arrival.values(), count))
 
     def sweep(self, count: int) -> list[SequenceState]:
-        """The next ``count`` in sorted order from the cursor on, around the end once."""
+        """The next ``count`` in sorted order, around the end once.
+
+        A sweep begins with the first one that the sweep before left over, so that nobody who was passed over
+        (to wait for a prefix that is being computed) is left behind until the next round.
+        """
         size = len(self._keys)
-        start = self._position()
-        return [self._at((start + i) % size) for i in range(min(count, size))]
+        start = self._position(self._sweep_from) % size if size else 0
+        found = [self._at((start + i) % size) for i in range(min(count, size))]
+        if found:
+            self._sweep_from = found[0].sort_key
+        return found
 
     def neighbours(self, count: int) -> list[SequenceState]:
-        """``count`` on either side of the cursor in sorted order."""
-        at = self._position()
+        """``count`` on either side of what was admitted last, in sorted order."""
+        at = self._position(self._last_admitted)
         return [self._at(i) for i in range(max(0, at - count), min(len(self._keys), at + count))]
 
     def draw(self, count: int, rng: random.Random) -> list[SequenceState]:
         """``count`` of them at random, in random order."""
         return [self._at(i) for i in rng.sample(range(len(self._keys)), min(count, len(self._keys)))]
 
-    def _position(self) -> int:
-        return 0 if self._cursor is None else bisect_left(self._keys, self._cursor)
+    def _position(self, key: SortKey | None) -> int:
+        return 0 if key is None else bisect_left(self._keys, key)
 
     def _at(self, index: int) -> SequenceState:
         return self.by_arrival[self._keys[index][2]]

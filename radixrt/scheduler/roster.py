@@ -128,7 +128,7 @@ class Roster:
         sequence.prefill_target = sequence.length
         if sequence.cached_tokens is None:
             sequence.cached_tokens = min(sequence.computed_len, sequence.prompt_len)
-            self._counters.cached_tokens += sequence.computed_len
+            self._counters.cached_tokens += sequence.cached_tokens
         sequence.high_water = max(sequence.high_water, sequence.computed_len)
         insort(self.running, sequence, key=lambda other: other.serial)
 

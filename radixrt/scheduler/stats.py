@@ -6,7 +6,12 @@ __all__ = ["Counters"]
 
 
 class Counters:
-    """Totals since the start. Tokens are context positions except ``sampled``, ``forced``; ``*_s`` are seconds."""
+    """Totals since the start; ``*_s`` are seconds.
+
+    Prompt tokens are ``cached_tokens`` (matched at the first admission) or ``computed_tokens``, as in the usage
+    of each sequence. ``forward_tokens`` is everything that went through the model: prompts, outputs, and what
+    retraction made it compute again (``recomputed_tokens``).
+    """
 
     __slots__ = (
         "advance_s",
@@ -15,6 +20,7 @@ class Counters:
         "finished",
         "forced_tokens",
         "forward_s",
+        "forward_tokens",
         "internal_errors",
         "masks_s",
         "no_legal_token",
@@ -36,6 +42,7 @@ class Counters:
     steps: int
     finished: int
     computed_tokens: int
+    forward_tokens: int
     recomputed_tokens: int
     cached_tokens: int
     forced_tokens: int
