@@ -15,7 +15,7 @@ CHATML = (
 
 
 class ByteTokenizer(Tokenizer):
-    """Id i below 256 is byte i; then ``<|bos|>``, ``<|eos|>``, ``<|im_start|>``, ``<|im_end|>`` and padding to 264."""
+    """Id i below 256 is byte i, then come the four control tokens, then padding up to 264."""
 
     BOS, EOS, IM_START, IM_END = range(256, 260)
     SIZE = 264

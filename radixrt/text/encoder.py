@@ -11,6 +11,7 @@ import enum
 import re
 import secrets
 import threading
+import unicodedata
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ CACHE_CHARS = 4 << 20  # characters of run text that are remembered, and
 CACHE_RUNS = 4096  # the most runs
 # Python counts the four ASCII separators as whitespace, Unicode's White_Space property does not.
 _NOT_SPACE = frozenset("\x1c\x1d\x1e\x1f")
+_WORD_CATEGORIES = frozenset({"Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd", "Nl", "Pc"})
 
 
 class RunStart(enum.Enum):
@@ -176,9 +178,11 @@ def _backend(spec: Mapping[str, Any], source: str) -> BackendTokenizer:
 
     try:
         return Tokenizer.from_str(msgspec.json.encode(spec).decode("utf-8"))
-    except Exception as error:
-        # The package reports every fault of a definition as a bare Exception.
-        raise ModelLoadError(f"{source}: not a usable tokenizer: {error}", param=source) from error
+    except BaseException as error:
+        # The package reports every fault of a definition as a bare Exception, or panics, which is not even one.
+        if isinstance(error, Exception) or type(error).__name__ == "PanicException":
+            raise ModelLoadError(f"{source}: not a usable tokenizer: {error}", param=source) from error
+        raise
 
 
 def _variant(
@@ -292,4 +296,5 @@ def _is_space(char: str) -> bool:
 
 
 def _is_word(char: str) -> bool:
-    return char == "_" or char.isalnum()
+    """The regular-expression class of word characters, as Unicode defines it: marks count, fractions do not."""
+    return unicodedata.category(char) in _WORD_CATEGORIES or char in "\u200c\u200d"

@@ -163,6 +163,9 @@ def _checked_vocab(spec: Mapping[str, Any], source: str) -> dict[str, int]:
             raise refuse("the merges are missing")
         if not all(_is_merge(merge) for merge in model["merges"]):
             raise refuse("a merge is not a pair of tokens")
+        unknown = model.get("unk_token")
+        if unknown is not None and unknown not in vocab:
+            raise refuse(f"the unknown token {unknown!r} is not in the vocabulary")
         found = vocab
     if len(found) > MAX_VOCAB:
         raise refuse(f"more than {MAX_VOCAB} tokens")
@@ -202,9 +205,11 @@ def _added_tokens(
     """The added tokens of tokenizer.json, then those that only the configuration declares or names."""
     found: dict[str, AddedToken] = {}
     declared = own.get("added_tokens_decoder") or {}
-    entries: list[Any] = [*(spec.get("added_tokens") or ())]
+    entries: list[Any] = spec.get("added_tokens") or []
+    if not isinstance(entries, list):
+        raise ModelLoadError(f"{source}: the added tokens are not a list", param=source)
     if isinstance(declared, Mapping):
-        entries += [
+        entries = entries + [
             {**entry, "id": int(key)}
             for key, entry in declared.items()
             if isinstance(entry, Mapping) and key.isdecimal()
@@ -269,23 +274,23 @@ def _prefix_ids(spec: Mapping[str, Any], own: Mapping[str, Any], bos: int | None
     if isinstance(own.get("add_bos_token"), bool):
         return (bos,) if own["add_bos_token"] and bos is not None else ()
     prefix: list[int] = []
-    for part in visit(spec.get("post_processor")):
-        if part.get("type") == "TemplateProcessing":
-            prefix += _template_prefix(part, source)
-        elif part.get("type") in ("RobertaProcessing", "BertProcessing"):
-            prefix.append(part["cls"][1])
+    try:
+        for part in visit(spec.get("post_processor")):
+            if part.get("type") == "TemplateProcessing":
+                prefix += _template_prefix(part)
+            elif part.get("type") in ("RobertaProcessing", "BertProcessing"):
+                prefix.append(part["cls"][1])
+    except (LookupError, TypeError) as error:
+        raise ModelLoadError(f"{source}: the post-processor is damaged at {error}", param=source) from error
     if not all(_is_id(index) for index in prefix):
         raise ModelLoadError(f"{source}: the post-processor adds ids that are none", param=source)
     return tuple(prefix)
 
 
-def _template_prefix(part: Mapping[str, Any], source: str) -> list[int]:
+def _template_prefix(part: Mapping[str, Any]) -> list[int]:
     prefix: list[int] = []
-    try:
-        for item in part["single"]:
-            if "Sequence" in item:
-                return prefix
-            prefix += part["special_tokens"][item["SpecialToken"]["id"]]["ids"]
-    except (KeyError, TypeError) as error:
-        raise ModelLoadError(f"{source}: the post-processor is damaged at {error}", param=source) from error
+    for item in part["single"]:
+        if "Sequence" in item:
+            break
+        prefix += part["special_tokens"][item["SpecialToken"]["id"]]["ids"]
     return prefix
