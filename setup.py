@@ -1,5 +1,70 @@
-"""Builds the native CPU kernels; everything else is in pyproject.toml."""
+"""Builds the native CPU kernels; everything else is in pyproject.toml.
 
-from setuptools import setup
+All of kernels/cpu/*.cpp becomes one shared library beside the package's modules: plain C ABI, no Python headers.
+The step is optional: without a working C++17 compiler the installation succeeds and radixrt says so when it runs.
+``CXX`` and ``CXXFLAGS`` are respected.
+"""
 
-setup()
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sysconfig
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.errors import CompileError
+
+SOURCES = sorted(str(path) for path in Path("kernels/cpu").glob("*.cpp"))
+HEADERS = sorted(str(path) for path in Path("kernels/cpu").glob("*.h"))
+FLAGS = ["-std=c++17", "-O3", "-fPIC", "-fno-exceptions", "-Wall", "-Wextra"]
+# A source that is written for one instruction set gets its flags here.
+SOURCE_FLAGS: dict[str, list[str]] = {}
+NAME = "radixrt.kernels.cpu.libradixrt_cpu"
+
+
+def _compiler() -> list[str]:
+    for command in (os.environ.get("CXX"), sysconfig.get_config_var("CXX"), "c++", "g++", "clang++"):
+        words = shlex.split(command or "")
+        if words and shutil.which(words[0]):
+            return words
+    raise CompileError("no C++ compiler found")
+
+
+def _run(command: list[str]) -> None:
+    try:
+        subprocess.run(command, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise CompileError(f"building the native kernels failed: {error}") from error
+
+
+class BuildLibrary(build_ext):
+    """Compiles a plain shared library where setuptools would build an extension module."""
+
+    def get_ext_filename(self, fullname: str) -> str:
+        return str(Path(*fullname.split("."))) + ".so"
+
+    def build_extension(self, ext: Extension) -> None:
+        target = Path(self.get_ext_fullpath(ext.name))
+        objects = []
+        compiler = _compiler()
+        flags = [*FLAGS, *shlex.split(os.environ.get("CXXFLAGS", ""))]
+        folder = Path(self.build_temp)
+        folder.mkdir(parents=True, exist_ok=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        for source in ext.sources:
+            objects.append(str(folder / (Path(source).stem + ".o")))
+            _run([*compiler, *flags, *SOURCE_FLAGS.get(Path(source).name, []), "-c", source, "-o", objects[-1]])
+        # Linked under another name and moved, so that a process that has the old library open keeps it.
+        fresh = target.with_suffix(".new")
+        _run([*compiler, "-shared", *objects, "-o", str(fresh)])
+        fresh.replace(target)
+
+
+setup(
+    ext_modules=[Extension(NAME, SOURCES, depends=HEADERS, optional=True)],
+    cmdclass={"build_ext": BuildLibrary},
+)

@@ -46,7 +46,7 @@ class GrammarBuilder:
         self._defined: list[bool] = []
         self._made: dict[tuple[str, tuple[Symbol, ...]], Symbol] = {}
 
-    # --- terminals -------------------------------------------------------------------------------------------------
+    # --- terminals -----------------------------------------------------------------------------------------------
 
     def terminal(self, term: Rx) -> Symbol:
         """A closed term as a symbol."""
@@ -58,7 +58,7 @@ class GrammarBuilder:
         """Exactly this text (``str`` is encoded as UTF-8)."""
         return ~self.pool.literal(text.encode() if isinstance(text, str) else text)
 
-    # --- rules -------------------------------------------------------------------------------------------------------
+    # --- rules ---------------------------------------------------------------------------------------------------
 
     def declare(self, name: str) -> Symbol:
         """A rule to be defined later; ``name`` appears in errors only."""
@@ -161,7 +161,7 @@ class GrammarBuilder:
             return ((), *others)
         return tuple(others) if term == NONE else ((~term,), *others)
 
-    # --- the finished grammar --------------------------------------------------------------------------------------
+    # --- the finished grammar ------------------------------------------------------------------------------------
 
     def build(self, root: Symbol) -> Grammar:
         """Normalise what ``root`` produces. The builder must not be used afterwards."""

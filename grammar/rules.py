@@ -66,7 +66,7 @@ class RuleTable:
         repeat = self.repeats.get(symbol)
         if repeat is None:
             return self.rules[symbol]
-        x, low, high = repeat
+        x, low, _ = repeat
         rest = self.after_one(repeat)
         once: Alternative = (x,) if rest is None else (x, rest)
         return (once, ()) if low == 0 else (once,)
@@ -80,12 +80,13 @@ class RuleTable:
             return self._repeat_ids[repeat]
         return self.repeat(Repeat(x, max(low - 1, 0), high if high == INFINITE else high - 1))
 
-    def copy(self, pool: Pool) -> RuleTable:
-        """The same rules over another pool with the same terms."""
+    def truncated(self, pool: Pool, count: int) -> RuleTable:
+        """The first ``count`` rules over another pool with the same terms."""
         twin = RuleTable(pool)
-        twin.rules = list(self.rules)
-        twin.repeats = dict(self.repeats)
-        twin._repeat_ids = dict(self._repeat_ids)
+        twin.rules = self.rules[:count]
+        for symbol, repeat in self.repeats.items():
+            if symbol < count:
+                twin.set_repeat(symbol, repeat)
         return twin
 
 

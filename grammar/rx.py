@@ -210,7 +210,16 @@ class Pool(Terms):
             return self.closed(done[args[0]], tuple(done[x] for x in args[1]))
         return self.behind(*args)
 
-    # --- one step of a derivative ----------------------------------------------------------------------------------
+    def truncated(self, count: int) -> Pool:
+        """A pool with the first ``count`` terms of this one, under the same ids, and its own fuel."""
+        twin = Pool(Fuel(self.fuel.left, self.fuel.limit))
+        for name in ("kind", "args", "null", "low", "high", "plain", "sensitive", "watches"):
+            setattr(twin, name, getattr(self, name)[:count])
+        twin._ids = {key: term for key, term in self._ids.items() if term < count}
+        twin._empty = {term: known for term, known in self._empty.items() if term < count}
+        return twin
+
+    # --- one step of a derivative --------------------------------------------------------------------------------
 
     def _key(self, term: Rx, flags: int) -> _Key:
         return term, flags & self.watches[term] if self.sensitive[term] else 0
@@ -302,7 +311,7 @@ class Pool(Terms):
         if kind == NOT:
             return not parts[0]
         if kind == REPEAT:
-            return args[1] == 0 or parts[0]
+            return bool(args[1] == 0 or parts[0])
         return all(parts)
 
     def _null_part(self, term: Rx, flags: int) -> bool:

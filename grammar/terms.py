@@ -88,7 +88,7 @@ class Terms:
     def __len__(self) -> int:
         return len(self.kind)
 
-    # --- leaves ------------------------------------------------------------------------------------------------
+    # --- leaves --------------------------------------------------------------------------------------------------
 
     def byte_set(self, mask: int) -> Rx:
         """One byte out of a set: bit ``b`` of ``mask`` stands for byte ``b``."""
@@ -120,20 +120,20 @@ class Terms:
             parts.append(self.concat(self.byte_set(mask), tail))
         return self.alt(*parts)
 
-    # --- operators ---------------------------------------------------------------------------------------------
+    # --- operators -----------------------------------------------------------------------------------------------
 
     def concat(self, *terms: Rx) -> Rx:
         """One after the other."""
         if NONE in terms:
             return NONE
         spine: list[Rx] = []
-        for term in terms:
+        for term in terms[:-1]:
             while self.kind[term] == CONCAT:
                 head, term = self.args[term]
                 spine.append(head)
             spine.append(term)
         self.fuel.spend(len(spine))
-        result = EMPTY
+        result = terms[-1] if terms else EMPTY
         for head in reversed(spine):
             result = self._join(head, result)
         return result
@@ -317,7 +317,7 @@ class Terms:
             high=min(self.high[x] * high, INFINITE) if self.high[x] else 0,
         )
 
-    # --- context -----------------------------------------------------------------------------------------------
+    # --- context -------------------------------------------------------------------------------------------------
 
     def ahead(self, rest: Rx) -> Rx:
         """Zero-width: all that follows, up to the end of the closed term, is in ``rest``."""
@@ -326,7 +326,7 @@ class Terms:
         return self._find(AHEAD, (rest,)) or self._new(AHEAD, (rest,), null=False, low=0, high=0)
 
     def behind(self, index: int, yes: bool) -> Rx:
-        """Zero-width: what was read since the start of the closed term is (``yes``) in watched language ``index``."""
+        """Zero-width: whether what was read since the closed term began is in watched language ``index``."""
         args = (index, yes)
         return self._find(BEHIND, args) or self._new(BEHIND, args, null=False, low=0, high=0)
 
@@ -379,7 +379,7 @@ class Terms:
             spine.append(head)
         return [*spine, term]
 
-    # --- interning ---------------------------------------------------------------------------------------------
+    # --- interning -----------------------------------------------------------------------------------------------
 
     def _flatten(self, kind: int, terms: Iterable[Rx]) -> set[Rx]:
         members: set[Rx] = set()
@@ -417,14 +417,12 @@ class Terms:
         self._ids[kind, args] = term
         return term
 
-    def _children(self, kind: int, args: _Args) -> tuple[Rx, ...]:
+    def _children(self, kind: int, args: tuple) -> tuple[Rx, ...]:  # type: ignore[type-arg]
         if kind == REPEAT:
-            return (args[0],)  # type: ignore[return-value]
+            return args[:1]
         if kind == CLOSED:
-            return (args[0], *args[1])  # type: ignore[return-value,misc]
-        if kind in (CONCAT, ALT, AND, NOT, AHEAD):
-            return args  # type: ignore[return-value]
-        return ()
+            return args[0], *args[1]
+        return args if kind in (CONCAT, ALT, AND, NOT, AHEAD) else ()
 
 
 def _united(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -1,0 +1,149 @@
+"""A machine shared by many matchers: one lock, one transition table, one cache of mask rows.
+
+Rows depend on the state alone, so every matcher of a grammar that comes to a state takes the same row. End tokens
+are not in the rows: each matcher has its own. Nothing here knows where a text begins or ends.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from radixrt.grammar.limits import GrammarLimits
+from radixrt.grammar.machine import DEAD, Machine
+from radixrt.grammar.vocab import Vocabulary
+from radixrt.kernels.cpu.trie_walk import TrieWalk, run_walks
+
+__all__ = ["Automaton", "Row"]
+
+Row = npt.NDArray[np.uint32]
+"""Bits of allowed tokens, read-only, ``Vocabulary.words`` long."""
+
+_ROOT = -1
+_MAX_FORCED_BYTES = 4096
+
+
+class Automaton:
+    """Thread-safe view of one machine over one vocabulary."""
+
+    def __init__(self, machine: Machine, vocab: Vocabulary, limits: GrammarLimits) -> None:
+        self.start = machine.start
+        self.vocab = vocab
+        self._machine = machine
+        self._limits = limits
+        self._lock = threading.RLock()
+        self._rows: OrderedDict[int, Row] = OrderedDict()
+        self._room = max(1, limits.mask_cache_bytes // (4 * vocab.words))
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the machine has grown so much that new matchers should start with a fresh one."""
+        return len(self._machine) > self._limits.states
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the rows and tables, about."""
+        return self._machine.nbytes + 4 * self.vocab.words * len(self._rows)
+
+    def fresh(self) -> Automaton:
+        """The same grammar before anything was read; shares nothing that grows."""
+        with self._lock:
+            self._refuel()
+            return Automaton(self._machine.fresh(), self.vocab, self._limits)
+
+    def advance(self, state: int, data: bytes) -> int:
+        """The state after ``data``, or ``DEAD``."""
+        with self._lock:
+            self._refuel()
+            return self._machine.run(state, data)
+
+    def accepts(self, text: bytes) -> bool:
+        """Whether ``text`` is a complete text of the grammar."""
+        state = self.start
+        for begin in range(0, len(text), 4096):  # each piece with its own fuel: long texts are not hard ones
+            state = self.advance(state, text[begin : begin + 4096])
+            if state == DEAD:
+                return False
+        return self.is_accepting(state)
+
+    def is_accepting(self, state: int) -> bool:
+        return self._machine.is_accepting(state)
+
+    def is_final(self, state: int) -> bool:
+        """Whether the text is complete and nothing can follow."""
+        with self._lock:
+            self._refuel()
+            return self._machine.is_accepting(state) and not self._machine.exits(state)
+
+    def forced(self, state: int) -> tuple[bytes, int]:
+        """The bytes that follow with certainty, and the state after them. Stops where the text may end."""
+        data = bytearray()
+        with self._lock:
+            self._refuel()
+            while len(data) < _MAX_FORCED_BYTES and not self._machine.is_accepting(state):
+                byte = self._machine.sole_byte(state)
+                if byte is None:
+                    break
+                data.append(byte)
+                state = self._machine.step(state, byte)
+        return bytes(data), state
+
+    def row(self, state: int) -> Row:
+        """The tokens that ``state`` allows."""
+        row = self._rows.get(state)
+        if row is not None:
+            return row
+        return self.rows([state])[0]
+
+    def has_row(self, state: int) -> bool:
+        return state in self._rows
+
+    def rows(self, states: Sequence[int]) -> list[Row]:
+        """The rows of several states, missing ones computed together."""
+        with self._lock:
+            missing = [state for state in dict.fromkeys(states) if state not in self._rows]
+            fresh = dict(zip(missing, self._walk([(state, _ROOT) for state in missing]), strict=True))
+            result = []
+            for state in states:
+                if state in fresh:
+                    result.append(fresh[state])
+                else:
+                    self._rows.move_to_end(state)
+                    result.append(self._rows[state])
+            self._rows.update(fresh)
+            while len(self._rows) > self._room:
+                self._rows.popitem(last=False)
+        return result
+
+    def extends(self, state: int, node: int) -> bool:
+        """Whether ``state`` allows what some token below ``node`` of the trie adds to it."""
+        return bool(self.below(state, node).any())
+
+    def below(self, state: int, node: int) -> Row:
+        """The tokens below ``node`` of the trie (node excluded) whose further bytes ``state`` allows."""
+        with self._lock:
+            return self._walk([(state, node)])[0]
+
+    def _walk(self, starts: Sequence[tuple[int, int]]) -> list[Row]:
+        """Walk the trie from (state, node); the machine fills in the rows that the native code misses."""
+        machine = self._machine
+        walks = [
+            TrieWalk(self.vocab.trie, state, np.zeros(self.vocab.words, np.uint32), node) for state, node in starts
+        ]
+        self._refuel()
+        active = walks
+        while active:
+            run_walks(active, [machine.table] * len(active), [machine.class_of] * len(active))
+            active = [walk for walk in active if walk.missing >= 0]
+            for walk in active:
+                machine.expand(walk.missing)
+        for walk in walks:
+            walk.row.flags.writeable = False
+        return [walk.row for walk in walks]
+
+    def _refuel(self) -> None:
+        self._machine.refuel(self._limits.step_fuel, "step_fuel")

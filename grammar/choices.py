@@ -1,0 +1,64 @@
+"""A list of strings as one terminal, shaped like a trie so that thousands cost no more than their text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from radixrt.errors import InvalidRequest, UnsupportedConstraint
+from radixrt.grammar.cfg import GrammarBuilder
+from radixrt.grammar.limits import GrammarLimits
+from radixrt.grammar.rules import Grammar
+from radixrt.grammar.rx import EMPTY, Pool, Rx
+
+__all__ = ["choices_grammar", "one_of"]
+
+
+def choices_grammar(pool: Pool, choices: Sequence[str], limits: GrammarLimits) -> Grammar:
+    """Exactly one of ``choices``; raises ``InvalidRequest`` (param ``choices``) for a list that makes no sense."""
+    if not choices:
+        raise InvalidRequest("choices must not be empty", param="choices")
+    seen: set[str] = set()
+    for index, choice in enumerate(choices):
+        if not isinstance(choice, str):
+            raise InvalidRequest(
+                f"choices must be strings, but choice {index} is a {type(choice).__name__}", param="choices"
+            )
+        if not choice:
+            raise InvalidRequest(f"choice {index} is empty", param="choices")
+        if choice in seen:
+            raise InvalidRequest(f"choice {index} is there twice: {choice[:80]!r}", param="choices")
+        seen.add(choice)
+    if sum(map(len, choices)) > limits.source_chars:
+        raise UnsupportedConstraint(
+            f"the choices have more than {limits.source_chars} characters", keyword="source_chars", param="choices"
+        )
+    try:
+        spellings = [choice.encode() for choice in choices]
+    except UnicodeEncodeError as error:
+        raise InvalidRequest("a choice holds a lone surrogate, which is no text", param="choices") from error
+    builder = GrammarBuilder(pool)
+    return builder.build(builder.terminal(one_of(pool, spellings)))
+
+
+def one_of(pool: Pool, strings: Sequence[bytes]) -> Rx:
+    """The union of some byte strings, with common beginnings (and, by interning, equal endings) shared."""
+    root: dict[int, dict] = {}  # type: ignore[type-arg]  # byte -> the same again; key -1 marks an end
+    for string in strings:
+        node = root
+        for byte in string:
+            node = node.setdefault(byte, {})
+        node[-1] = {}
+    # Bottom-up with an own stack: strings may be long.
+    terms: dict[int, Rx] = {}
+    stack = [root]
+    while stack:
+        node = stack[-1]
+        missing = [child for byte, child in node.items() if byte >= 0 and id(child) not in terms]
+        if missing:
+            stack.extend(missing)
+            continue
+        stack.pop()
+        if id(node) not in terms:
+            parts = [pool.concat(pool.byte_set(1 << b), terms[id(c)]) for b, c in node.items() if b >= 0]
+            terms[id(node)] = pool.alt(*parts, *([EMPTY] if -1 in node else []))
+    return terms[id(root)]

@@ -1,0 +1,69 @@
+"""A compiled grammar: immutable for its users, shared between threads and requests.
+
+It knows its grammar and its vocabulary; where each text stands is a ``Matcher``'s business.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+from radixrt.errors import InvalidRequest
+from radixrt.grammar.automaton import Automaton
+from radixrt.grammar.limits import GrammarLimits
+from radixrt.grammar.machine import Machine
+from radixrt.grammar.matcher import Encode, Matcher
+from radixrt.grammar.rules import Grammar
+from radixrt.grammar.vocab import Vocabulary
+
+__all__ = ["CompiledGrammar"]
+
+
+class CompiledGrammar:
+    """What ``Compiler`` returns. ``matches`` tests a whole text; ``matcher`` follows one as it is generated."""
+
+    def __init__(
+        self, grammar: Grammar, vocab: Vocabulary, limits: GrammarLimits, encode: Encode | None = None
+    ) -> None:
+        self.vocab = vocab
+        self._encode = encode
+        self._lock = threading.Lock()
+        self._automaton = Automaton(Machine(grammar, limits), vocab, limits)
+
+    def matches(self, text: str | bytes) -> bool:
+        """Whether the whole of ``text`` satisfies the constraint. ``str`` is taken as UTF-8."""
+        if isinstance(text, str):
+            try:
+                text = text.encode()
+            except UnicodeEncodeError:  # a lone surrogate is no text
+                return False
+        return self._current().accepts(text)
+
+    def matcher(self, end_ids: Sequence[int] | None = None, prefix: bytes = b"") -> Matcher:
+        """A matcher at the start of a text.
+
+        ``end_ids`` are all tokens that end this text (default: the vocabulary's); they are allowed exactly when
+        the text is complete, whatever text they spell. ``prefix`` must be generated first, before the constraint
+        begins (token healing: the bytes that were cut off the prompt).
+        """
+        ends = self.vocab.eos_ids if end_ids is None else tuple(end_ids)
+        for token in ends:
+            if type(token) is not int or not 0 <= token < self.vocab.size:
+                raise InvalidRequest(
+                    f"end_ids: {token!r} is not a token id below {self.vocab.size}", param="end_ids"
+                )
+        if not isinstance(prefix, bytes):
+            raise InvalidRequest(f"prefix must be bytes, not {type(prefix).__name__}", param="prefix")
+        return Matcher(self._current(), ends, prefix, self._encode)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held, about."""
+        return self._automaton.nbytes
+
+    def _current(self) -> Automaton:
+        """The automaton for new texts: replaced when it has grown too large, while old matchers keep theirs."""
+        with self._lock:
+            if self._automaton.is_full:
+                self._automaton = self._automaton.fresh()
+            return self._automaton

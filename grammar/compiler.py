@@ -1,0 +1,226 @@
+"""From the text of a constraint to a compiled grammar, once per text.
+
+``Compiler`` holds the vocabulary and a cache. The same constraint asked for by several threads is compiled by one
+of them; failures are remembered too, so a hostile constraint costs its work once. The cache is bounded in entries
+and in bytes, the least recently used goes first.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from radixrt.api import Constraint
+from radixrt.errors import ErrorInfo, InvalidRequest, RadixrtError, UnsupportedConstraint
+from radixrt.grammar.cfg import GrammarBuilder
+from radixrt.grammar.choices import choices_grammar
+from radixrt.grammar.compiled import CompiledGrammar
+from radixrt.grammar.ebnf import ebnf_grammar
+from radixrt.grammar.limits import Fuel, GrammarLimits
+from radixrt.grammar.matcher import Encode
+from radixrt.grammar.regex import regex_term
+from radixrt.grammar.rules import Grammar
+from radixrt.grammar.rx import Pool
+from radixrt.grammar.vocab import Vocabulary
+
+__all__ = ["Compiler"]
+
+_Key = tuple[object, ...]
+
+
+class Compiler:
+    """Compiles constraints for one vocabulary. Safe to use from several threads.
+
+    ``encode`` gives the canonical tokens of a text in mid-sequence, without special tokens; with it
+    ``Matcher.forced_tokens`` can force more than single-choice tokens. ``max_entries`` and ``max_bytes`` bound the
+    cache. Every method raises ``InvalidRequest`` for what is malformed, ``UnsupportedConstraint`` for what cannot
+    be represented exactly or costs too much, ``UnsatisfiableConstraint`` for what no text satisfies.
+    """
+
+    def __init__(
+        self,
+        vocab: Vocabulary,
+        limits: GrammarLimits | None = None,
+        *,
+        encode: Encode | None = None,
+        max_entries: int = 1024,
+        max_bytes: int = 512 * 2**20,
+    ) -> None:
+        self.vocab = vocab
+        self.limits = (limits or GrammarLimits()).validated()
+        self._encode = encode
+        self._max_entries = max_entries
+        self._max_bytes = max_bytes
+        self._lock = threading.Lock()
+        self._cache: OrderedDict[_Key, Future[CompiledGrammar | ErrorInfo]] = OrderedDict()
+
+    # --- kinds of constraints ------------------------------------------------------------------------------------
+
+    def regex(self, pattern: str) -> CompiledGrammar:
+        """Texts that ``re.fullmatch(pattern, text)`` matches; the dialect is Python's."""
+        self._check_text(pattern, "regex")
+
+        def build(pool: Pool) -> Grammar:
+            builder = GrammarBuilder(pool)
+            return builder.build(builder.terminal(regex_term(pool, pattern, self.limits)))
+
+        return self._cached(("regex", pattern), build)
+
+    def choices(self, choices: Sequence[str]) -> CompiledGrammar:
+        """One of these strings."""
+        if isinstance(choices, str) or not isinstance(choices, Sequence):
+            raise InvalidRequest("choices must be a list of strings", param="choices")
+        return self._cached(("choices", *choices), lambda pool: choices_grammar(pool, choices, self.limits))
+
+    def ebnf(self, text: str) -> CompiledGrammar:
+        """A context-free grammar in GBNF notation; it starts from the rule ``root``."""
+        self._check_text(text, "grammar")
+        return self._cached(("ebnf", text), lambda pool: ebnf_grammar(pool, text, self.limits))
+
+    def json_schema(
+        self,
+        schema: Mapping[str, Any] | bool | str,
+        resources: Mapping[str, Any] | None = None,
+        whitespace: str | None = None,
+        key_order: str | None = None,
+        unknown_format: str | None = None,
+    ) -> CompiledGrammar:
+        """JSON texts that satisfy a schema (an object, a bool, or either as JSON text).
+
+        ``resources`` maps URIs to schemas that ``$ref`` may name; the other options are those of
+        ``radixrt.grammar.json_schema``, None stands for its defaults.
+        """
+        from radixrt.grammar.json_schema import json_schema_grammar
+
+        options = {"whitespace": whitespace, "key_order": key_order, "unknown_format": unknown_format}
+        given = {name: value for name, value in options.items() if value is not None}
+        key = ("json_schema", _json_key(schema, "schema"), _json_key(resources, "resources"), *options.values())
+
+        def build(pool: Pool) -> Grammar:
+            return json_schema_grammar(pool, schema, resources=resources, limits=self.limits, **given)
+
+        return self._cached(key, build)
+
+    def lark(self, text: str) -> CompiledGrammar:
+        """Grammars in Lark notation: not available yet, always refused."""
+        self._check_text(text, "grammar")
+        raise UnsupportedConstraint("grammars in Lark notation are not available yet", keyword="lark")
+
+    def structural_tag(self, spec: Any) -> CompiledGrammar:
+        """Free text with constrained parts: not available yet, always refused."""
+        raise UnsupportedConstraint("structural tags are not available yet", keyword="structural_tag")
+
+    def any_text(self) -> CompiledGrammar:
+        """Every text (valid UTF-8), the empty one included."""
+
+        def build(pool: Pool) -> Grammar:
+            builder = GrammarBuilder(pool)
+            return builder.build(builder.terminal(pool.text))
+
+        return self._cached(("any_text",), build)
+
+    def compile(self, constraint: Constraint) -> CompiledGrammar:
+        """Dispatch on ``constraint.kind``."""
+        if constraint.kind != "json_schema":
+            for name in ("whitespace", "key_order", "unknown_format"):
+                if getattr(constraint, name) is not None:
+                    raise InvalidRequest(
+                        f"{name} applies to JSON schemas only, not to {constraint.kind}", param=name
+                    )
+        if constraint.kind != "choices" and constraint.choices:
+            raise InvalidRequest(f"choices do not go with the constraint kind {constraint.kind}", param="choices")
+        if constraint.kind == "choices":
+            if constraint.source:
+                raise InvalidRequest("a choices constraint has no source", param="source")
+            return self.choices(constraint.choices)
+        if constraint.kind == "json_schema":
+            return self.json_schema(
+                constraint.source,
+                whitespace=constraint.whitespace,
+                key_order=constraint.key_order,
+                unknown_format=constraint.unknown_format,
+            )
+        by_kind: dict[str, Callable[[str], CompiledGrammar]] = {
+            "regex": self.regex,
+            "ebnf": self.ebnf,
+            "lark": self.lark,
+            "structural_tag": self.structural_tag,
+        }
+        return by_kind[constraint.kind](constraint.source)
+
+    # --- the cache -----------------------------------------------------------------------------------------------
+
+    def _check_text(self, text: str, param: str) -> None:
+        if not isinstance(text, str):
+            raise InvalidRequest(f"{param} must be a string, not {type(text).__name__}", param=param)
+        if len(text) > self.limits.source_chars:
+            raise UnsupportedConstraint(
+                f"{param} is longer than {self.limits.source_chars} characters", keyword="source_chars", param=param
+            )
+
+    def _cached(self, key: _Key, build: Callable[[Pool], Grammar]) -> CompiledGrammar:
+        try:
+            hash(key)
+        except TypeError as error:
+            raise InvalidRequest("choices must be a list of strings", param=str(key[0])) from error
+        with self._lock:
+            known = self._cache.get(key)
+            if known is not None:
+                self._cache.move_to_end(key)
+            else:
+                future: Future[CompiledGrammar | ErrorInfo] = Future()
+                self._cache[key] = future
+        if known is None:
+            self._compile(key, future, build)
+            known = future
+        found = known.result()
+        if isinstance(found, ErrorInfo):
+            raise found.to_exception()
+        return found
+
+    def _compile(
+        self, key: _Key, future: Future[CompiledGrammar | ErrorInfo], build: Callable[[Pool], Grammar]
+    ) -> None:
+        """Compile for everybody who waits for ``future``. A bug in here is raised to them, and not remembered."""
+        try:
+            grammar = build(Pool(Fuel(self.limits.compile_fuel, "compile_fuel")))
+            future.set_result(CompiledGrammar(grammar, self.vocab, self.limits, self._encode))
+        except RadixrtError as error:
+            future.set_result(error.to_info())
+        except BaseException as error:  # noqa: BLE001  # handed to all who wait, raised there
+            with self._lock:
+                self._cache.pop(key, None)
+            future.set_exception(error)
+        self._evict()
+
+    def _evict(self) -> None:
+        with self._lock:
+            done = [(key, future) for key, future in self._cache.items() if future.done()]
+            sizes = {key: _size(future) for key, future in done}
+            total = sum(sizes.values())
+            for key, _ in done[:-1]:
+                if len(self._cache) <= self._max_entries and total <= self._max_bytes:
+                    break
+                total -= sizes[key]
+                del self._cache[key]
+
+
+def _size(future: Future[CompiledGrammar | ErrorInfo]) -> int:
+    if future.exception() is not None:
+        return 0
+    found = future.result()
+    return found.nbytes if isinstance(found, CompiledGrammar) else 1024
+
+
+def _json_key(value: Any, param: str) -> str:
+    """A text that two JSON values share exactly when they are written alike (key order matters)."""
+    if isinstance(value, str):
+        return "text:" + value
+    try:
+        return json.dumps(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidRequest(f"{param} is not JSON: {error}", param=param) from error

@@ -1,0 +1,239 @@
+"""Context-free grammars in GBNF notation (llama.cpp), which the EBNF of xgrammar shares.
+
+    root  ::= "[" (item ("," item)*)? "]"    # a comment
+    item  ::= [0-9]{1,3} | "\\"" [^"\\x00-\\x1F]* "\\"" | root
+
+Rules are ``name ::= alternatives``; literals and classes know the escapes ``\\n \\r \\t \\\\ \\" \\' \\[ \\] \\-
+\\^ \\xHH \\uHHHH \\UHHHHHHHH`` (``\\x`` is a code point too); ``.`` is any character; ``? * + {m} {m,} {m,n} {,n}``
+repeat; a rule may go on over several lines. Parsed with an explicit stack, so nesting is not limited. Every error
+says ``line:column``. What a grammar means is ``cfg.py``'s business.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NoReturn
+
+from radixrt.errors import InvalidRequest, UnsupportedConstraint
+from radixrt.grammar.cfg import GrammarBuilder
+from radixrt.grammar.limits import GrammarLimits
+from radixrt.grammar.rules import Grammar, Symbol
+from radixrt.grammar.rx import Pool
+from radixrt.grammar.utf8 import ALL_CHARACTERS, Range, complement, normalized
+
+__all__ = ["ebnf_grammar"]
+
+_ROOT = "root"
+_SPACE = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*|[0-9][A-Za-z0-9_.-]*")
+_HEAD = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]*)(?:[ \t\r\n]|#[^\n]*)*::=")
+_COUNT = re.compile(r"\{[ \t]*(?:([0-9]+)[ \t]*(?:(,)[ \t]*([0-9]+)?[ \t]*)?|(,)[ \t]*([0-9]+)[ \t]*)\}")
+_HEX_ESCAPES = {"x": 2, "u": 4, "U": 8}
+_ESCAPES = {"n": "\n", "r": "\r", "t": "\t", **{c: c for c in "\\\"'[]-^/."}}
+_MAX_COUNT = 1 << 31
+
+
+def ebnf_grammar(pool: Pool, text: str, limits: GrammarLimits) -> Grammar:
+    """Compile a grammar text; raises ``InvalidRequest`` for errors in it (param ``grammar``, with line:column)."""
+    if len(text) > limits.source_chars:
+        raise UnsupportedConstraint(
+            f"the grammar has more than {limits.source_chars} characters", keyword="source_chars", param="grammar"
+        )
+    return _Parser(pool, text).parse()
+
+
+class _Open:
+    """A group, or the body of a rule, that is being read."""
+
+    def __init__(self, at: int) -> None:
+        self.at = at
+        self.options: list[list[Symbol]] = []
+        self.parts: list[Symbol] = []
+
+
+class _Parser:
+    def __init__(self, pool: Pool, text: str) -> None:
+        self._pool = pool
+        self._builder = GrammarBuilder(pool)
+        self._text = text
+        self._at = 0
+        self._rules: dict[str, Symbol] = {}
+        self._used_at: dict[str, int] = {}
+        self._defined: set[str] = set()
+
+    def parse(self) -> Grammar:
+        self._skip()
+        while self._at < len(self._text):
+            self._rule()
+        for name, at in self._used_at.items():
+            if name not in self._defined:
+                self._fail(f"the rule {name!r} is used but not defined", at)
+        if _ROOT not in self._defined:
+            self._fail(f"there is no rule {_ROOT!r}, which every grammar starts from", 0)
+        return self._builder.build(self._rules[_ROOT])
+
+    def _rule(self) -> None:
+        head = _HEAD.match(self._text, self._at)
+        if not head:
+            self._fail("expected a rule: name ::= ...")
+        name = head[1]
+        if name in self._defined:
+            self._fail(f"the rule {name!r} is defined twice")
+        self._defined.add(name)
+        self._at = head.end()
+        self._skip()
+        options = self._body()
+        self._builder.define(self._reference(name), *options)
+
+    def _reference(self, name: str) -> Symbol:
+        if name not in self._rules:
+            self._rules[name] = self._builder.declare(name)
+        return self._rules[name]
+
+    def _body(self) -> list[list[Symbol]]:
+        """Read alternatives up to the next rule or the end."""
+        text, builder = self._text, self._builder
+        stack = [_Open(self._at)]
+        while True:
+            group = stack[-1]
+            char = text[self._at : self._at + 1]
+            if char == "|":
+                self._at += 1
+                group.options.append(group.parts)
+                group.parts = []
+            elif char == "(":
+                stack.append(_Open(self._at))
+                self._at += 1
+            elif char == ")":
+                if len(stack) == 1:
+                    self._fail("unbalanced )")
+                self._at += 1
+                stack.pop()
+                whole = builder.alt(*(builder.seq(*parts) for parts in (*group.options, group.parts)))
+                stack[-1].parts.append(self._repeated(whole))
+            elif not char or _HEAD.match(text, self._at):
+                if len(stack) > 1:
+                    self._fail("missing )", group.at)
+                return [*group.options, group.parts]
+            else:
+                group.parts.append(self._repeated(self._atom(char)))
+            self._skip()
+
+    def _atom(self, char: str) -> Symbol:
+        builder, pool = self._builder, self._pool
+        if char in "\"'":
+            return builder.literal(self._literal(char))
+        if char == "[":
+            return builder.terminal(pool.chars(self._class()))
+        if char == ".":
+            self._at += 1
+            return builder.terminal(pool.chars(ALL_CHARACTERS))
+        name = _NAME.match(self._text, self._at)
+        if not name:
+            self._fail(f"unexpected {char!r}")
+        self._used_at.setdefault(name[0], self._at)
+        self._at = name.end()
+        return self._reference(name[0])
+
+    def _repeated(self, symbol: Symbol) -> Symbol:
+        """Apply the repetition marks that follow."""
+        while True:
+            self._skip()
+            char = self._text[self._at : self._at + 1]
+            if char in ("*", "+", "?") and char:
+                self._at += 1
+                low, high = {"*": (0, None), "+": (1, None), "?": (0, 1)}[char]
+            elif char == "{":
+                low, high = self._count()
+            else:
+                return symbol
+            symbol = self._builder.repeat(symbol, low, high)
+
+    def _count(self) -> tuple[int, int | None]:
+        found = _COUNT.match(self._text, self._at)
+        if not found:
+            self._fail("expected {m}, {m,}, {m,n} or {,n}")
+        exact, comma, top, _, only_top = found.groups()
+        low = int(exact or 0)
+        high: int | None = int(only_top) if only_top else low if not comma else int(top) if top else None
+        if high is not None and high < low:
+            self._fail("the bounds of a repetition are out of order")
+        if max(low, high or 0) > _MAX_COUNT:
+            self._fail(f"a repetition of more than {_MAX_COUNT} times")
+        self._at = found.end()
+        return low, high
+
+    # --- characters ----------------------------------------------------------------------------------------------
+
+    def _literal(self, quote: str) -> str:
+        start = self._at
+        self._at += 1
+        chars: list[str] = []
+        while True:
+            char = self._text[self._at : self._at + 1]
+            if not char or char == "\n":
+                self._fail("a literal that is not closed", start)
+            if char == quote:
+                self._at += 1
+                return "".join(chars)
+            chars.append(self._character())
+
+    def _class(self) -> tuple[Range, ...]:
+        start = self._at
+        self._at += 1
+        negative = self._text.startswith("^", self._at)
+        self._at += negative
+        ranges: list[Range] = []
+        while not self._text.startswith("]", self._at):
+            if self._at >= len(self._text) or self._text[self._at] == "\n":
+                self._fail("a class that is not closed", start)
+            first = last = ord(self._character())
+            if self._text.startswith("-", self._at) and not self._text.startswith("]", self._at + 1):
+                at = self._at
+                self._at += 1
+                if self._at >= len(self._text) or self._text[self._at] == "\n":
+                    self._fail("a class that is not closed", start)
+                last = ord(self._character())
+                if last < first:
+                    self._fail("a character range out of order", at)
+            ranges.append((first, last))
+        self._at += 1
+        spans = normalized(ranges)
+        return complement(spans) if negative else spans
+
+    def _character(self) -> str:
+        """Read one character, plain or escaped."""
+        text, start = self._text, self._at
+        if text[start] != "\\":
+            self._at += 1
+            return self._checked(text[start], start)
+        letter = text[start + 1 : start + 2]
+        if letter in _ESCAPES:
+            self._at += 2
+            return _ESCAPES[letter]
+        digits = text[start + 2 : start + 2 + _HEX_ESCAPES.get(letter, 0)]
+        if letter not in _HEX_ESCAPES or not re.fullmatch(r"[0-9A-Fa-f]+", digits):
+            self._fail(f"the escape {text[start : start + 2]!r} is not known or not complete")
+        if len(digits) < _HEX_ESCAPES[letter]:
+            self._fail(f"\\{letter} takes {_HEX_ESCAPES[letter]} hexadecimal digits")
+        code = int(digits, 16)
+        if code > 0x10FFFF:
+            self._fail("a code point above 10FFFF")
+        self._at = start + 2 + len(digits)
+        return self._checked(chr(code), start)
+
+    def _checked(self, char: str, at: int) -> str:
+        if "\ud800" <= char <= "\udfff":
+            self._fail(f"the surrogate U+{ord(char):04X} cannot occur in text", at)
+        return char
+
+    def _skip(self) -> None:
+        found = _SPACE.match(self._text, self._at)
+        if found:
+            self._at = found.end()
+
+    def _fail(self, problem: str, at: int | None = None) -> NoReturn:
+        offset = self._at if at is None else at
+        line = self._text.count("\n", 0, offset) + 1
+        column = offset - (self._text.rfind("\n", 0, offset) + 1) + 1
+        raise InvalidRequest(f"not a grammar: {problem} at {line}:{column}", param="grammar")

@@ -1,0 +1,355 @@
+"""Following one text as it is generated: masks, acceptance, rollback, forced tokens.
+
+A matcher is live or failed. Whatever goes wrong inside makes it failed, with the cause in ``error``; it never
+raises into a decoding loop. A failed matcher allows nothing and accepts nothing. It does not know about sampling.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from radixrt.errors import InvalidRequest, RadixrtError
+from radixrt.grammar.automaton import Automaton, Row
+from radixrt.grammar.machine import DEAD
+
+__all__ = ["Encode", "Matcher", "fill_masks"]
+
+Encode = Callable[[str], list[int]]
+"""The canonical tokens of a text in mid-sequence."""
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_CONTEXT_TOKENS = (16, 8, 4)
+_HOLD_BACK = 4
+_MAX_FORCED_TOKENS = 64
+
+
+class _Place(NamedTuple):
+    """Where a text stands: bytes of the prefix read, state after it, whether it has ended."""
+
+    prefix: int
+    state: int
+    ended: bool
+
+
+def _guarded(
+    fallback: _T,
+) -> Callable[[Callable[Concatenate[Matcher, _P], _T]], Callable[Concatenate[Matcher, _P], _T]]:
+    """Turn any error inside a method into failure of the matcher; the method then returns ``fallback``."""
+
+    def decorate(method: Callable[Concatenate[Matcher, _P], _T]) -> Callable[Concatenate[Matcher, _P], _T]:
+        @functools.wraps(method)
+        def call(self: Matcher, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+            if self.failed:
+                return fallback
+            try:
+                return method(self, *args, **kwargs)
+            except Exception as error:  # noqa: BLE001  # kept in .error; the contract is never to raise
+                self.error = error
+                return fallback
+
+        return call
+
+    return decorate
+
+
+class Matcher:
+    """One text under a compiled grammar. Not thread-safe; different matchers of one grammar may run in parallel.
+
+    After an end token the text is over: only end tokens are allowed then, and ``is_accepting`` stays true.
+    """
+
+    def __init__(self, automaton: Automaton, end_ids: Sequence[int], prefix: bytes, encode: Encode | None) -> None:
+        self.error: Exception | None = None
+        """Why the matcher failed, or None."""
+        self._automaton = automaton
+        self._end_ids = tuple(dict.fromkeys(end_ids))
+        self._prefix = prefix
+        self._encode = encode
+        self._place = _Place(0, automaton.start, False)
+        self._places: list[_Place] = []
+        self._tokens: list[int] = []
+
+    def copy(self) -> Matcher:
+        """An independent matcher at the same place."""
+        twin = Matcher(self._automaton, self._end_ids, self._prefix, self._encode)
+        twin.error = self.error
+        twin._place = self._place
+        twin._places = list(self._places)
+        twin._tokens = list(self._tokens)
+        return twin
+
+    # --- state ---------------------------------------------------------------------------------------------------
+
+    @property
+    def failed(self) -> bool:
+        return self.error is not None
+
+    @property
+    def is_accepting(self) -> bool:
+        """Whether the text so far is complete, so that an end token is allowed."""
+        return not self.failed and self._accepting(self._place)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the text is complete and nothing but an end token can follow."""
+        return self._is_complete()
+
+    @_guarded(False)
+    def _is_complete(self) -> bool:
+        place = self._place
+        return place.ended or (self._accepting(place) and self._automaton.is_final(place.state))
+
+    def _accepting(self, place: _Place) -> bool:
+        return place.ended or (place.prefix == len(self._prefix) and self._automaton.is_accepting(place.state))
+
+    # --- moving --------------------------------------------------------------------------------------------------
+
+    @_guarded(False)
+    def accept(self, token: int) -> bool:
+        """Append a token. False, and nothing changes, when it is not allowed (or is no token at all)."""
+        if token in self._end_ids:
+            if not self._accepting(self._place):
+                return False
+            following = self._place._replace(ended=True)
+        else:
+            data = self._automaton.vocab.token_bytes(token)
+            if data is None or self._place.ended:
+                return False
+            found = self._after(self._place, data)
+            if found is None:
+                return False
+            following = found
+        self._places.append(self._place)
+        self._tokens.append(token)
+        self._place = following
+        return True
+
+    def rollback(self, count: int) -> None:
+        """Take back the last ``count`` accepted tokens, end tokens included. A failed matcher stays failed."""
+        if not 0 <= count <= len(self._places):
+            raise InvalidRequest(f"cannot take back {count} of {len(self._places)} tokens", param="count")
+        if count:
+            self._place = self._places[-count]
+            del self._places[-count:]
+            del self._tokens[-count:]
+
+    def _after(self, place: _Place, data: bytes) -> _Place | None:
+        rest = self._prefix[place.prefix :]
+        if rest:
+            shared = min(len(rest), len(data))
+            if data[:shared] != rest[:shared]:
+                return None
+            place, data = place._replace(prefix=place.prefix + shared), data[shared:]
+        state = self._automaton.advance(place.state, data)
+        return None if state == DEAD else place._replace(state=state)
+
+    # --- masks ---------------------------------------------------------------------------------------------------
+
+    def fill_mask(self, row: npt.NDArray[np.int32]) -> None:
+        """Write which tokens are allowed next: bit ``i % 32`` of word ``i // 32`` is 1 for an allowed token ``i``.
+
+        ``row`` is 1-D contiguous int32 with ``ceil(size / 32)`` words, else ``InvalidRequest``. Padding bits are 0.
+        """
+        words = self._automaton.vocab.words
+        if row.dtype != np.int32 or row.shape != (words,) or not row.flags.c_contiguous:
+            raise InvalidRequest(f"a mask row must be contiguous int32 of {words} words", param="row")
+        allowed = self._allowed()
+        bits = row.view(np.uint32)
+        if allowed is None:
+            bits[:] = 0
+            return
+        bits[:] = allowed
+        ends = self._accepting(self._place)
+        for token in self._end_ids:
+            if ends:
+                bits[token >> 5] |= np.uint32(1 << (token & 31))
+            else:
+                bits[token >> 5] &= np.uint32(~(1 << (token & 31)) & 0xFFFFFFFF)
+
+    @property
+    def vocab_size(self) -> int:
+        """The width of the logits this matcher masks."""
+        return self._automaton.vocab.size
+
+    def _pending_state(self) -> int | None:
+        """The state whose row ``fill_mask`` would have to compute."""
+        place = self._place
+        if self.failed or place.ended or place.prefix < len(self._prefix):
+            return None
+        return None if self._automaton.has_row(place.state) else place.state
+
+    @_guarded(None)
+    def _allowed(self) -> Row | None:
+        """The allowed tokens, end tokens aside."""
+        place = self._place
+        if place.ended:
+            return np.zeros(self._automaton.vocab.words, np.uint32)
+        if place.prefix < len(self._prefix):
+            return self._healing_row(self._prefix[place.prefix :], place.state)
+        return self._automaton.row(place.state)
+
+    def _healing_row(self, rest: bytes, state: int) -> Row:
+        """Tokens that stay within ``rest``, and those that go beyond it in a way that ``state`` allows."""
+        trie = self._automaton.vocab.trie
+        row = np.zeros(self._automaton.vocab.words, np.uint32)
+        node: int | None = -1
+        for byte in rest:
+            node = trie.child(node, byte)
+            if node is None:
+                return row
+            for token in trie.tokens_at(node):
+                row[token >> 5] |= np.uint32(1 << (token & 31))
+        return row | self._automaton.below(state, node)
+
+    # --- forced tokens -------------------------------------------------------------------------------------------
+
+    def forced_tokens(self) -> list[int]:
+        """The tokens that follow with certainty, tokenized as the finished text would be. Does not advance.
+
+        With an ``encode`` function: the bytes that are certain are tokenized together with the tokens before them,
+        and trailing tokens are held back where a longer token that is still possible could begin inside them.
+        Without one: tokens while exactly one is allowed.
+        """
+        return list(self._forced())
+
+    @_guarded(())
+    def _forced(self) -> tuple[int, ...]:
+        place = self._place
+        if place.ended or place.prefix < len(self._prefix):
+            return ()
+        tokens = self._only_tokens(place.state) if self._encode is None else self._canonical(place.state)
+        ends = next((i for i, token in enumerate(tokens) if token in self._end_ids), len(tokens))
+        return tuple(tokens[:ends])
+
+    def _only_tokens(self, state: int) -> list[int]:
+        tokens: list[int] = []
+        while len(tokens) < _MAX_FORCED_TOKENS and not self._automaton.is_accepting(state):
+            row = self._automaton.row(state)
+            words = np.flatnonzero(row)
+            if len(words) != 1 or int(row[words[0]]).bit_count() != 1:
+                break
+            token = int(words[0]) * 32 + int(row[words[0]]).bit_length() - 1
+            if token in self._end_ids:
+                break
+            tokens.append(token)
+            state = self._automaton.advance(state, self._automaton.vocab.tokens[token] or b"")
+        return tokens
+
+    def _canonical(self, state: int) -> list[int]:
+        data, state_after = self._automaton.forced(state)
+        if not data:
+            return []
+        tokens = self._tokenize(data)
+        vocab = self._automaton.vocab
+        pieces = [vocab.token_bytes(token) for token in tokens]
+        if None in pieces:
+            tokens = tokens[: pieces.index(None)]
+            pieces = pieces[: len(tokens)]
+        covered = b"".join(piece or b"" for piece in pieces)
+        if not data.startswith(covered):
+            return []
+        if covered != data:
+            state_after = self._automaton.advance(state, covered)
+        return tokens[: self._settled([piece or b"" for piece in pieces], covered, state_after)]
+
+    def _tokenize(self, data: bytes) -> list[int]:
+        """Tokens of certain bytes after the tokens so far; none when those would come out otherwise."""
+        encode = self._encode
+        if encode is None:
+            return []
+        vocab = self._automaton.vocab
+        for count in dict.fromkeys(min(n, len(self._tokens)) for n in _CONTEXT_TOKENS):
+            context = self._tokens[len(self._tokens) - count :]
+            text = _text(b"".join(vocab.token_bytes(token) or b"" for token in context) + data)
+            if text is None:
+                continue
+            tokens = encode(text)
+            if tokens[:count] == context:
+                return tokens[count:]
+        return []
+
+    def _settled(self, pieces: list[bytes], data: bytes, state: int) -> int:
+        """How many of the tokens ``pieces`` of ``data`` no continuation that ``state`` allows could change."""
+        trie = self._automaton.vocab.trie
+        start = len(data)
+        first = len(pieces)
+        begins = []
+        while first > 0 and len(pieces) - first < _HOLD_BACK:
+            first -= 1
+            start -= len(pieces[first])
+            begins.append((first, start))
+        for index, begin in reversed(begins):
+            for position in range(begin, begin + len(pieces[index])):
+                node: int | None = -1
+                for byte in data[position:]:
+                    node = trie.child(node, byte)
+                    if node is None:
+                        break
+                if node is not None and self._automaton.extends(state, node):
+                    return index
+        return len(pieces)
+
+
+def _text(data: bytes) -> str | None:
+    """``data`` without an unfinished last character; None when it is no text otherwise."""
+    for cut in range(4):
+        try:
+            return data[: len(data) - cut].decode()
+        except UnicodeDecodeError:
+            continue
+    return None
+
+
+def fill_masks(
+    matchers: Sequence[Matcher | None], bitmask: npt.NDArray[np.int32], *, size: int | None = None
+) -> None:
+    """Fill a batch: row i of ``bitmask`` (contiguous int32 [rows, words]) for ``matchers[i]``.
+
+    None is a row without a constraint: ones for every id below the vocabulary's size (``size`` says it where all
+    rows are free; default: every bit of the row), zeros in the padding. Rows beyond ``matchers`` stay as they are.
+    The missing rows of one grammar are computed in one native call.
+    """
+    if bitmask.dtype != np.int32 or bitmask.ndim != 2 or not bitmask.flags.c_contiguous:
+        raise InvalidRequest("bitmask must be contiguous int32 [rows, words]", param="bitmask")
+    if len(bitmask) < len(matchers):
+        raise InvalidRequest(f"bitmask has {len(bitmask)} rows for {len(matchers)} matchers", param="bitmask")
+    widths = {m.vocab_size for m in matchers if m is not None}
+    if size is not None:
+        widths.add(size)
+    if len(widths) > 1:
+        raise InvalidRequest("the matchers are of vocabularies of different sizes", param="matchers")
+    width = widths.pop() if widths else 32 * bitmask.shape[1]
+    if (width + 31) // 32 != bitmask.shape[1]:
+        raise InvalidRequest(
+            f"bitmask must have {(width + 31) // 32} words, not {bitmask.shape[1]}", param="bitmask"
+        )
+    _prepare(matchers)
+    for matcher, row in zip(matchers, bitmask, strict=False):
+        if matcher is None:
+            row[:] = -1
+            if width % 32:
+                row[-1] = (1 << width % 32) - 1
+        else:
+            matcher.fill_mask(row)
+
+
+def _prepare(matchers: Sequence[Matcher | None]) -> None:
+    """Compute rows that several matchers of one grammar will ask for, together."""
+    states: dict[Automaton, list[int]] = {}
+    for matcher in matchers:
+        if matcher is not None:
+            state = matcher._pending_state()
+            if state is not None:
+                states.setdefault(matcher._automaton, []).append(state)
+    for automaton, wanted in states.items():
+        if len(wanted) > 1:
+            try:
+                automaton.rows(wanted)
+            except RadixrtError:
+                continue  # one of them is too hard: each matcher finds out by itself and fails alone

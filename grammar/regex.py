@@ -1,0 +1,231 @@
+"""Regular expressions as terms: the meaning of the tree that both front ends produce.
+
+``regex_term`` is full match in Python's dialect, ``ecma_search`` is JSON Schema's ``pattern``: a search in
+ECMAScript's. Both return closed terms over UTF-8 bytes. Zero-width assertions keep their exact meaning: what lies
+ahead is an intersection with the rest of the text, what lies behind is watched while reading. Most anchors stand
+where they are trivially true, those cost nothing. This module does not know how patterns are spelled.
+"""
+
+from __future__ import annotations
+
+from radixrt.errors import UnsupportedConstraint
+from radixrt.grammar.limits import GrammarLimits
+from radixrt.grammar.regex_ast import (
+    ANYTHING,
+    Alt,
+    Anchor,
+    Atomic,
+    Boundary,
+    Chars,
+    Look,
+    Node,
+    Repeat,
+    Seq,
+)
+from radixrt.grammar.regex_ecma import parse_ecma
+from radixrt.grammar.regex_python import parse_python
+from radixrt.grammar.rx import EMPTY, Pool, Rx
+from radixrt.grammar.terms import AHEAD, CONCAT
+from radixrt.grammar.utf8 import intersect
+
+__all__ = ["ecma_search", "regex_term"]
+
+_NEWLINE = ((10, 10),)
+
+
+def regex_term(pool: Pool, pattern: str, limits: GrammarLimits | None = None) -> Rx:
+    """The texts that ``re.fullmatch(pattern, text)`` matches.
+
+    Raises ``InvalidRequest`` (param ``regex``) for what ``re`` does not take either, and ``UnsupportedConstraint``
+    with keyword and column for back-references, conditionals and the like.
+    """
+    limits = limits or GrammarLimits()
+    return _translated(pool, parse_python(pattern, limits))
+
+
+def ecma_search(pool: Pool, pattern: str, limits: GrammarLimits | None = None) -> Rx:
+    """The texts in which ECMAScript's ``new RegExp(pattern, "u").exec(text)`` finds a match.
+
+    Raises as ``regex_term`` does, with param ``pattern``.
+    """
+    limits = limits or GrammarLimits()
+    return _translated(pool, _searching(parse_ecma(pattern, limits)))
+
+
+def _translated(pool: Pool, node: Node) -> Rx:
+    translator = _Translator(pool)
+    try:
+        term = translator.translate(node, first=True, last=True)
+    except RecursionError as error:
+        raise UnsupportedConstraint("the regular expression is nested too deeply", keyword="nesting") from error
+    return pool.closed(term, translator.watched)
+
+
+def _searching(node: Node) -> Node:
+    """Anything, a match, anything; without the parts that anchors at the very ends rule out."""
+    if isinstance(node, Alt):
+        return Alt(tuple(_searching(option) for option in node.options))
+    parts = _flat(node)
+    if len(parts) == 1 and isinstance(parts[0], Alt):
+        return _searching(parts[0])
+    before = () if parts and parts[0] == Anchor("start") else (ANYTHING,)
+    after = () if parts and parts[-1] == Anchor("end") else (ANYTHING,)
+    return Seq((*before, *parts, *after))
+
+
+def _flat(node: Node) -> tuple[Node, ...]:
+    if isinstance(node, Seq):
+        return tuple(part for child in node.parts for part in _flat(child))
+    return (node,)
+
+
+class _Translator:
+    """One pattern. ``watched`` collects the languages that lookbehinds ask about."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self.watched: list[Rx] = []
+
+    def translate(self, node: Node, first: bool, last: bool) -> Rx:
+        """The term of a node. ``first``: surely nothing is read before it; ``last``: nothing is read after it."""
+        pool = self._pool
+        if isinstance(node, Chars):
+            return pool.chars(node.ranges)
+        if isinstance(node, Seq):
+            return self._sequence(_flat(node), first, last)
+        if isinstance(node, Alt):
+            return pool.alt(*(self.translate(option, first, last) for option in node.options))
+        if isinstance(node, Repeat):
+            return self._repeat(node, first, last)
+        if isinstance(node, Look):
+            return self._look(node, first)
+        if isinstance(node, Anchor):
+            return self._anchor(node, first, last)
+        if isinstance(node, Boundary):
+            return self._boundary(node)
+        return self._atomic(node, last)
+
+    def _sequence(self, parts: tuple[Node, ...], first: bool, last: bool) -> Rx:
+        pool = self._pool
+        terms = []
+        for i, part in enumerate(parts):
+            follow = parts[i + 1 :]
+            if isinstance(part, Repeat) and part.possessive:
+                self._check_possessive(part, follow, last)
+                part = part._replace(possessive=False)
+            terms.append(self.translate(part, first, last and all(map(_is_zero_width, follow))))
+            first = first and _is_zero_width(part)
+        if not last:
+            return pool.concat(*terms)
+        # All that follows is known here, so lookaheads become intersections at once.
+        result = EMPTY
+        for term in reversed(terms):
+            heads = [term]
+            while pool.kind[heads[-1]] == CONCAT and pool.sensitive[heads[-1]]:
+                heads[-1:] = pool.args[heads[-1]]
+            for head in reversed(heads):
+                if pool.kind[head] == AHEAD:
+                    result = pool.and_(pool.args[head][0], result)
+                else:
+                    result = pool.concat(head, result)
+        return result
+
+    def _repeat(self, node: Repeat, first: bool, last: bool) -> Rx:
+        if node.possessive:
+            self._check_possessive(node, (), last)
+        once = node.high == 1
+        body = self.translate(node.body, first and once, last and once)
+        return self._pool.repeat(body, node.low, node.high)
+
+    def _look(self, node: Look, first: bool) -> Rx:
+        pool = self._pool
+        body = self.translate(node.body, first and node.ahead, False)
+        if node.ahead:
+            rest = pool.concat(body, pool.all)
+            return pool.ahead(pool.not_(rest) if node.negative else rest)
+        if _looks_ahead(node.body):
+            raise UnsupportedConstraint("an assertion about what follows inside a lookbehind", keyword="lookbehind")
+        return self._behind(pool.concat(pool.all, body), not node.negative)
+
+    def _behind(self, language: Rx, yes: bool) -> Rx:
+        if language not in self.watched:
+            self.watched.append(language)
+        return self._pool.behind(self.watched.index(language), yes)
+
+    def _anchor(self, node: Anchor, first: bool, last: bool) -> Rx:
+        pool = self._pool
+        newline = pool.chars(_NEWLINE)
+        if node.kind in ("start", "line_start"):
+            if first:
+                return EMPTY
+            before = EMPTY if node.kind == "start" else pool.alt(EMPTY, pool.concat(pool.all, newline))
+            return self._behind(before, True)
+        if last:
+            return EMPTY
+        rest = {
+            "end": EMPTY,
+            "end_or_newline": pool.opt(newline),
+            "line_end": pool.opt(pool.concat(newline, pool.all)),
+        }[node.kind]
+        return pool.ahead(rest)
+
+    def _boundary(self, node: Boundary) -> Rx:
+        pool = self._pool
+        word = pool.chars(node.word)
+        word_ahead = pool.concat(word, pool.all)
+        other_ahead = pool.not_(word_ahead)
+        was_word, was_other = (self._behind(pool.concat(pool.all, word), yes) for yes in (True, False))
+        if not node.negative:
+            return pool.alt(
+                pool.concat(was_word, pool.ahead(other_ahead)), pool.concat(was_other, pool.ahead(word_ahead))
+            )
+        inside = pool.concat(was_word, pool.ahead(word_ahead))
+        outside = pool.concat(was_other, pool.ahead(other_ahead))
+        if not node.empty:
+            at_start, later = (self._behind(EMPTY, yes) for yes in (True, False))
+            more = pool.ahead(pool.and_(other_ahead, pool.not_(EMPTY)))
+            outside = pool.alt(pool.concat(later, outside), pool.concat(at_start, more))
+        return pool.alt(inside, outside)
+
+    def _atomic(self, node: Atomic, last: bool) -> Rx:
+        """Only groups that can match in one way at most from any place, or hold one possessive repetition."""
+        body = node.body
+        parts = _flat(body)
+        if all(isinstance(part, Chars) or _is_zero_width(part) for part in parts):
+            return self.translate(body, False, False)
+        if len(parts) == 1 and isinstance(parts[0], Repeat):
+            return self._repeat(parts[0]._replace(possessive=True), False, last)
+        raise UnsupportedConstraint("an atomic group that changes what is matched", keyword="atomic group")
+
+    def _check_possessive(self, node: Repeat, follow: tuple[Node, ...], last: bool) -> None:
+        """A possessive repetition of a class means the same as a plain one if what follows begins with another."""
+        body = _flat(node.body)
+        if len(body) == 1 and isinstance(body[0], Chars):
+            if not follow and last:
+                return
+            if follow and isinstance(follow[0], Chars) and not intersect(body[0].ranges, follow[0].ranges):
+                return
+        raise UnsupportedConstraint(
+            "a possessive repetition that may change what is matched", keyword="possessive repetition"
+        )
+
+
+def _is_zero_width(node: Node) -> bool:
+    if isinstance(node, Seq):
+        return all(map(_is_zero_width, node.parts))
+    return isinstance(node, Look | Anchor | Boundary)
+
+
+def _looks_ahead(node: Node) -> bool:
+    """Whether a node asks about what comes after it."""
+    if isinstance(node, Look):
+        return node.ahead or _looks_ahead(node.body)
+    if isinstance(node, Anchor):
+        return node.kind not in ("start", "line_start")
+    if isinstance(node, Boundary):
+        return True
+    if isinstance(node, Seq):
+        return any(map(_looks_ahead, node.parts))
+    if isinstance(node, Alt):
+        return any(map(_looks_ahead, node.options))
+    return isinstance(node, Repeat | Atomic) and _looks_ahead(node.body)

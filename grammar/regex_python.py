@@ -1,0 +1,194 @@
+"""Python's dialect of regular expressions, read with the standard library's own parser.
+
+The syntax, its errors and its character classes are therefore those of the running ``re``. Turns its parse tree
+into ``regex_ast``; refuses by name and column what a regular language cannot express.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import warnings
+from collections.abc import Iterator
+from re import _constants as ops  # type: ignore[attr-defined]
+from re import _parser  # type: ignore[attr-defined]
+from typing import Any
+
+from radixrt.errors import InvalidRequest, UnsupportedConstraint
+from radixrt.grammar.charsets import ignoring_case, python_class
+from radixrt.grammar.limits import GrammarLimits
+from radixrt.grammar.regex_ast import Alt, Anchor, Atomic, Boundary, Chars, Look, Node, Repeat, Seq
+from radixrt.grammar.utf8 import ALL_CHARACTERS, Range, complement, normalized, unite
+
+__all__ = ["parse_python"]
+
+_WARNINGS_LOCK = threading.Lock()
+_NOTHING = Chars(())
+_CATEGORIES = {
+    ops.CATEGORY_DIGIT: ("d", False),
+    ops.CATEGORY_NOT_DIGIT: ("d", True),
+    ops.CATEGORY_WORD: ("w", False),
+    ops.CATEGORY_NOT_WORD: ("w", True),
+    ops.CATEGORY_SPACE: ("s", False),
+    ops.CATEGORY_NOT_SPACE: ("s", True),
+}
+_REFUSED = {
+    ops.GROUPREF: ("back-reference", re.compile(r"\\[1-9]|\(\?P=")),
+    ops.GROUPREF_EXISTS: ("conditional", re.compile(r"\(\?\(")),
+}
+_EMPTY_TEXT_HAS_NO_BOUNDARY = re.fullmatch(r"\B", "") is None
+"""Before Python 3.14 ``\\B`` does not match in the empty text."""
+
+
+def parse_python(pattern: str, limits: GrammarLimits) -> Node:
+    """The tree of a str pattern of ``re``."""
+    _check_nesting(pattern, limits)
+    try:
+        # The parser warns about sets that may change meaning one day. Warning filters are global, hence the lock.
+        with _WARNINGS_LOCK, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = _parser.parse(pattern)
+    except re.error as error:
+        place = "" if error.pos is None else f" at column {error.pos}"
+        raise InvalidRequest(f"not a regular expression: {error.msg}{place}", param="regex") from error
+    except (OverflowError, RecursionError) as error:
+        raise UnsupportedConstraint(f"the regular expression is too large: {error}", param="regex") from error
+    return _Reader(pattern).sequence(tree, tree.state.flags)
+
+
+class _Reader:
+    """Turns one parse tree into nodes."""
+
+    def __init__(self, pattern: str) -> None:
+        self._pattern = pattern
+
+    def sequence(self, tree: Any, flags: int) -> Node:
+        return Seq(tuple(self._node(op, value, flags) for op, value in tree))
+
+    def _node(self, op: Any, value: Any, flags: int) -> Node:
+        if op is ops.LITERAL:
+            return Chars(self._set([(op, value)], flags))
+        if op is ops.NOT_LITERAL:
+            return Chars(complement(self._set([(ops.LITERAL, value)], flags)))
+        if op is ops.IN:
+            negative = bool(value) and value[0][0] is ops.NEGATE
+            ranges = self._set(value[1:] if negative else value, flags)
+            return Chars(complement(ranges) if negative else ranges)
+        if op is ops.ANY:
+            return Chars(ALL_CHARACTERS if flags & re.DOTALL else complement(((10, 10),)))
+        if op is ops.BRANCH:
+            return Alt(tuple(self.sequence(option, flags) for option in value[1]))
+        if op is ops.SUBPATTERN:
+            _, added, removed, body = value
+            return self.sequence(body, (flags | added) & ~removed)
+        if op in (ops.MAX_REPEAT, ops.MIN_REPEAT, ops.POSSESSIVE_REPEAT):
+            low, high, body = value
+            top = None if high is ops.MAXREPEAT else int(high)
+            return Repeat(self.sequence(body, flags), int(low), top, op is ops.POSSESSIVE_REPEAT)
+        if op is ops.ATOMIC_GROUP:
+            return Atomic(self.sequence(value, flags))
+        if op in (ops.ASSERT, ops.ASSERT_NOT):
+            return self._look(value[0] > 0, value[1], op is ops.ASSERT_NOT, flags)
+        if op is ops.AT:
+            return self._place(value, flags)
+        if op is ops.FAILURE:
+            return _NOTHING
+        raise self._refusal(op)
+
+    def _look(self, ahead: bool, body: Any, negative: bool, flags: int) -> Node:
+        if not ahead:
+            low, high = body.getwidth()
+            if low != high:
+                raise InvalidRequest(
+                    "not a regular expression: look-behind requires fixed-width pattern", param="regex"
+                )
+        return Look(self.sequence(body, flags), ahead, negative)
+
+    def _place(self, value: Any, flags: int) -> Node:
+        lines = bool(flags & re.MULTILINE)
+        if value is ops.AT_BEGINNING:
+            return Anchor("line_start" if lines else "start")
+        if value is ops.AT_BEGINNING_STRING:
+            return Anchor("start")
+        if value is ops.AT_END:
+            return Anchor("line_end" if lines else "end_or_newline")
+        if value is ops.AT_END_STRING:
+            return Anchor("end")
+        word = python_class("w", bool(flags & re.ASCII))
+        if value is ops.AT_BOUNDARY:
+            return Boundary(word, negative=False, empty=False)
+        if value is ops.AT_NON_BOUNDARY:
+            return Boundary(word, negative=True, empty=not _EMPTY_TEXT_HAS_NO_BOUNDARY)
+        raise self._refusal(value)
+
+    def _set(self, items: Any, flags: int) -> tuple[Range, ...]:
+        ascii_only = bool(flags & re.ASCII)
+        spans: list[Range] = []
+        classes: list[tuple[Range, ...]] = []
+        for op, value in items:
+            if op is ops.LITERAL:
+                self._check_character(value)
+                spans.append((value, value))
+            elif op is ops.RANGE:
+                self._check_character(value[0])
+                self._check_character(value[1])
+                spans.append((value[0], value[1]))
+            elif op is ops.CATEGORY and value in _CATEGORIES:
+                letter, negative = _CATEGORIES[value]
+                ranges = python_class(letter, ascii_only)
+                classes.append(complement(ranges) if negative else ranges)
+            else:
+                raise self._refusal(op)
+        ranges = unite(normalized(spans), *classes)
+        return ignoring_case(ranges, ascii_only) if flags & re.IGNORECASE else ranges
+
+    def _check_character(self, code: int) -> None:
+        if 0xD800 <= code <= 0xDFFF:
+            raise UnsupportedConstraint(
+                f"the surrogate U+{code:04X} cannot occur in text", keyword="surrogate", param="regex"
+            )
+
+    def _refusal(self, op: Any) -> UnsupportedConstraint:
+        name, spelling = _REFUSED.get(op, (str(op).lower(), re.compile(r"(?!)")))
+        column = next((i for i in _outside_classes(self._pattern) if spelling.match(self._pattern, i)), None)
+        place = "" if column is None else f" at column {column}"
+        return UnsupportedConstraint(
+            f"a {name}{place} is not something a regular language can express",
+            keyword=name,
+            location=None if column is None else str(column),
+            param="regex",
+        )
+
+
+def _outside_classes(pattern: str) -> Iterator[int]:
+    """The positions in a pattern that are not inside a class and not the second half of an escape."""
+    i, inside = 0, False
+    while i < len(pattern):
+        if not inside:
+            yield i
+        if pattern[i] == "\\":
+            i += 1
+        elif inside:
+            inside = pattern[i] != "]"
+        elif pattern[i] == "[":
+            inside = True
+            i += pattern.startswith("^", i + 1)
+            i += pattern.startswith("]", i + 1)
+        i += 1
+
+
+def _check_nesting(pattern: str, limits: GrammarLimits) -> None:
+    """Refuse deep nesting before the recursive parser of ``re`` sees it."""
+    depth = 0
+    for i in _outside_classes(pattern):
+        if pattern[i] == "(":
+            depth += 1
+            if depth > limits.nesting:
+                raise UnsupportedConstraint(
+                    f"groups nested more than {limits.nesting} deep at column {i}",
+                    keyword="nesting",
+                    location=str(i),
+                    param="regex",
+                )
+        elif pattern[i] == ")":
+            depth = max(depth - 1, 0)

@@ -1,0 +1,49 @@
+"""Finds and loads the shared library of the native kernels. Knows nothing about what is in it."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import warnings
+from pathlib import Path
+
+__all__ = ["LIBRARY_NAME", "build_info", "native"]
+
+LIBRARY_NAME = "libradixrt_cpu.so"
+"""File name of the library, beside this module. ``setup.py`` builds it under this name."""
+
+
+def _load() -> ctypes.CDLL | str:
+    """The library, or why there is none."""
+    path = Path(__file__).with_name(LIBRARY_NAME)
+    if not path.is_file():
+        return f"{path.name} was not built (a C++17 compiler was missing when radixrt was installed)"
+    try:
+        library = ctypes.CDLL(str(path))
+        library.radixrt_build_info.restype = ctypes.c_char_p
+    except (OSError, AttributeError) as error:
+        return f"{path.name} cannot be loaded: {error}"
+    return library
+
+
+@functools.cache
+def native() -> ctypes.CDLL | None:
+    """The loaded library; None, with one ``RuntimeWarning`` per process, when there is none to use."""
+    found = _load()
+    if isinstance(found, str):
+        warnings.warn(
+            f"radixrt runs without its native CPU kernels and will be slow: {found}. "
+            "Install a C++ compiler and reinstall radixrt to build them.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return None
+    return found
+
+
+def build_info() -> dict[str, str | bool]:
+    """How the native kernels are: ``{"native": True, "built": ...}`` or ``{"native": False, "reason": ...}``."""
+    found = _load()
+    if isinstance(found, str):
+        return {"native": False, "reason": found}
+    return {"native": True, "built": found.radixrt_build_info().decode()}
