@@ -40,14 +40,9 @@ from radixrt.worker.join import Joining, Settling
 from radixrt.worker.messages import Open
 from radixrt.worker.runtime import Runtime
 from radixrt.worker.select import Selection
+from radixrt.worker.tree import BranchTree
 
-__all__ = ["MAX_BRANCHES", "MAX_NODES", "Program", "Services"]
-
-MAX_NODES = 100_000
-"""Nodes in one program at most."""
-
-MAX_BRANCHES = 10_000
-"""Branches in one program at most, the root included."""
+__all__ = ["Program", "Services"]
 
 
 class Services(Protocol):
@@ -84,10 +79,7 @@ class Program:
         self._seed = opened.seed
         self._deltas = opened.deltas
         self._usage = Usage()
-        self._branches: dict[int, Branch] = {0: Branch(0, (), None)}
-        self._branches[0].started = True
-        self._nodes: set[int] = set()
-        self._cancelled_unborn: set[int] = set()
+        self._tree = BranchTree()
         self._outstanding = 0
         self._ready: deque[Branch] = deque()
         self._pumping = False
@@ -106,79 +98,19 @@ class Program:
         self.final = final
         touched: dict[int, Branch] = {}
         for node in nodes:
-            branch = self._admit(node)
-            branch.queue.append(node)
-            self._outstanding += 1
-            touched[branch.id] = branch
+            for branch in self._tree.admit(node):
+                self._outstanding += 1
+                touched[branch.id] = branch
         self._ready.extend(touched.values())
         if final:
             # Nothing will use these any more.
-            self._ready.extend(branch for branch in self._branches.values() if branch.hint is not None)
+            self._ready.extend(branch for branch in self._tree.branches.values() if branch.hint is not None)
         self.pump()
-
-    def _admit(self, node: Node) -> Branch:
-        branch = self._branches.get(node.branch)
-        if branch is None:
-            raise InvalidRequest(f"node {node.node} is for the unknown branch {node.branch}", param="branch")
-        if node.node in self._nodes:
-            raise InvalidRequest(f"the node id {node.node} is used twice", param="node")
-        if len(self._nodes) >= MAX_NODES:
-            raise InvalidRequest(f"a program has at most {MAX_NODES} nodes", param="nodes")
-        self._nodes.add(node.node)
-        if isinstance(node, ForkNode):
-            self._admit_children(branch, node)
-        elif isinstance(node, JoinNode):
-            self._admit_join(branch, node)
-        return branch
-
-    def _admit_children(self, branch: Branch, node: ForkNode) -> None:
-        """Children exist from now on, so that nodes may be queued for them before the fork is reached."""
-        if not node.children:
-            raise InvalidRequest(f"fork node {node.node} has no children", param="children")
-        for index, child in enumerate(node.children):
-            if child in self._branches:
-                raise InvalidRequest(f"the branch id {child} is used twice", param="children")
-            if len(self._branches) >= MAX_BRANCHES:
-                raise InvalidRequest(f"a program has at most {MAX_BRANCHES} branches", param="children")
-            born = Branch(child, (*branch.path, branch.forks, index), branch)
-            if child in self._cancelled_unborn or branch.error_for_children is not None:
-                born.error = branch.error_for_children or Cancelled("the branch was cancelled").to_info()
-                born.error_for_children = born.error
-            self._branches[child] = born
-            branch.children.append(born)
-        branch.forks += 1
-
-    def _admit_join(self, branch: Branch, node: JoinNode) -> None:
-        if not node.children or len(set(node.children)) != len(node.children):
-            raise InvalidRequest(f"join node {node.node} needs children, each once", param="children")
-        for child in node.children:
-            known = self._branches.get(child)
-            if known is None or known.parent is not branch:
-                raise InvalidRequest(
-                    f"join node {node.node}: {child} is not a branch forked from branch {branch.id}",
-                    param="children",
-                )
-        # The text of a child is taken where its queue stands now, whatever it is sent later.
-        marks = [JoinMark() for _ in node.children]
-        branch.joins[node.node] = marks
-        for child, mark in zip(node.children, marks, strict=True):
-            self._branches[child].queue.append(mark)
-            self._outstanding += 1
-            self._ready.append(self._branches[child])
 
     def cancel_branch(self, branch_id: int) -> None:
         """Cancel a branch and all forked from it; one that does not exist yet will be born cancelled."""
-        if branch_id not in self._branches:
-            if len(self._cancelled_unborn) < MAX_BRANCHES:
-                self._cancelled_unborn.add(branch_id)
-            return
         error = Cancelled("the branch was cancelled").to_info()
-        stack = [self._branches[branch_id]]
-        while stack:
-            branch = stack.pop()
-            stack.extend(branch.children)
-            branch.error_for_children = error
-            branch.error = branch.error or error
+        for branch in self._tree.close(branch_id, error):
             activity = branch.activity
             if activity is not None:
                 samples = activity.cancel()
@@ -196,7 +128,7 @@ class Program:
         if self.over:
             return
         self.over = True
-        for branch in self._branches.values():
+        for branch in self._tree.branches.values():
             activity, branch.activity = branch.activity, None
             if activity is not None:
                 samples = activity.cancel()
@@ -235,7 +167,7 @@ class Program:
             self._pumping = False
         if self.final and not self._outstanding and not self.over:
             self.over = True
-            for branch in self._branches.values():
+            for branch in self._tree.branches.values():
                 self._unhint(branch)
             self._services.emit(self, EndEvent(program=self.name, outcome="done", usage=self._usage))
             self._services.ended(self)
@@ -277,7 +209,7 @@ class Program:
         elif isinstance(node, RoleNode):
             branch.set_role(node.role, self.runtime)
         elif isinstance(node, ForkNode):
-            children = [self._branches[child] for child in node.children]
+            children = [self._tree.branches[child] for child in node.children]
             if branch.has_unsettled:
                 self._begin(branch, Settling(self, node.node, branch.context, children))
                 return
@@ -348,7 +280,7 @@ class Program:
     def _skip(self, branch: Branch, node: Node, error: ErrorInfo) -> None:
         """Let a node of a branch that has failed end with the branch's error."""
         if isinstance(node, ForkNode):
-            self._start_children(branch, [self._branches[child] for child in node.children])
+            self._start_children(branch, [self._tree.branches[child] for child in node.children])
         elif isinstance(node, GenNode | SelectNode | JoinNode):
             self._emit_failure(node.node, error, ())
         self._done_one()

@@ -82,7 +82,7 @@ class Supervisor:
         self._patience = patience or Patience()
         self._outbox: deque[bytes] = deque()
         self._waker = Waker()
-        self._closing = False
+        self._close_asked = False
         self._settled = threading.Event()  # the first worker is ready, or there will be none
         self._error: RadixrtError | None = None
         self._model: ModelInfo | None = None
@@ -118,7 +118,7 @@ class Supervisor:
 
     def request_close(self) -> None:
         """Start closing. Takes no lock: a finalizer may call it in the middle of anything."""
-        self._closing = True
+        self._close_asked = True
         self._waker.wake()
 
     def close(self) -> None:
@@ -132,7 +132,7 @@ class Supervisor:
     def _run(self) -> None:
         failures, pause = 0, self._patience.pause_s
         while True:
-            if self._closing:
+            if self._is_closing():
                 error: RadixrtError = WorkerDied("the engine is closed")
                 break
             started = time.monotonic()
@@ -144,7 +144,7 @@ class Supervisor:
                 log.exception("the supervisor failed")
                 error = WorkerDied(f"the engine's own thread failed: {type(bug).__name__}")
                 break
-            if self._closing:
+            if self._is_closing():
                 continue
             if self._model is None:
                 break  # never been ready: the reason is the model or the machine, and would be the same again
@@ -161,6 +161,9 @@ class Supervisor:
         self._down(error, for_good=True)
         self._settled.set()
 
+    def _is_closing(self) -> bool:
+        return self._close_asked
+
     def _down(self, error: RadixrtError, *, for_good: bool = False) -> None:
         lost = error if isinstance(error, WorkerDied) else WorkerDied(error.message)
         with self.lock:
@@ -173,7 +176,7 @@ class Supervisor:
 
     def _pause(self, seconds: float) -> None:
         until = time.monotonic() + seconds
-        while not self._closing and (left := until - time.monotonic()) > 0:
+        while not self._is_closing() and (left := until - time.monotonic()) > 0:
             time.sleep(min(left, 0.05))
 
     def _serve_one(self) -> RadixrtError:
@@ -185,7 +188,7 @@ class Supervisor:
         try:
             channel.send([encode(Hello())])
             error = self._converse(worker, channel, watch)
-            polite = self._closing and watch.ready
+            polite = self._is_closing() and watch.ready
             if polite:
                 self._say_goodbye(worker, channel)
         finally:
@@ -198,7 +201,7 @@ class Supervisor:
 
     def _converse(self, worker: RunningWorker, channel: ClientChannel, watch: _Watch) -> RadixrtError | None:
         """Until close is asked for or the worker ends (None: by itself, without a word)."""
-        while not self._closing:
+        while not self._is_closing():
             waiting = watch.ready and bool(self._outbox)
             before = time.monotonic()
             readable = channel.wait(self._heartbeat_s, (self._waker.fd, worker.exit_fd), to_send=waiting)
