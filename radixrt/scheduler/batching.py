@@ -26,15 +26,15 @@ class Row:
 
     __slots__ = ("n_scores", "samples", "score_start", "sequence", "start", "stop", "was_prefilling")
 
-    def __init__(self, sequence: SequenceState, n_tokens: int) -> None:
+    def __init__(self, sequence: SequenceState, start: int, stop: int) -> None:
         self.sequence = sequence
-        self.start = sequence.computed_len
-        self.stop = self.start + n_tokens
+        self.start = start
+        self.stop = stop
         self.was_prefilling = sequence.is_prefilling
-        self.samples = self.stop == sequence.length and sequence.remaining_tokens > 0
+        self.samples = stop == sequence.length and sequence.remaining_tokens > 0
         # The logits of position p score token p + 1; those of the last prompt token are for sampling.
         self.score_start = sequence.scored_len
-        self.n_scores = max(0, min(self.stop, sequence.prompt_len - 1) - (sequence.scored_len - 1))
+        self.n_scores = max(0, min(stop, sequence.prompt_len - 1) - (sequence.scored_len - 1))
 
 
 def prefill_budget(running: Sequence[SequenceState], chunk: int) -> int:
@@ -57,7 +57,7 @@ def plan_rows(running: Sequence[SequenceState], chunk: int) -> list[Row]:
             tokens = min(pending, 1 + max(budget, 0))
             budget -= tokens - 1
         if tokens:
-            rows.append(Row(sequence, tokens))
+            rows.append(Row(sequence, sequence.computed_len, sequence.computed_len + tokens))
     return rows
 
 

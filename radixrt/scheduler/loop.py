@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,7 @@ from radixrt.cache.pages import PagePool
 from radixrt.cache.radix import RadixTree
 from radixrt.config import EngineConfig
 from radixrt.errors import Cancelled, ErrorInfo, InvalidRequest, RadixrtError
-from radixrt.model.batch import Model, Sampled
+from radixrt.model.batch import Model
 from radixrt.scheduler.admission import Admission, check_request
 from radixrt.scheduler.batching import Row, build_batch, plan_rows
 from radixrt.scheduler.generation import begin, take_sampled
@@ -195,11 +196,11 @@ class Scheduler:
         noted = clock()
         bitmask = self._sampling.masks(sampling, self._fail)
         masked = clock()
-        sampled = self._sampling.sample(batch, logits, index, sampling, bitmask)
+        sampled = self._sampling.sample(logits, index, sampling, bitmask)
         drawn = clock()
         for sequence, token in zip(sampling, sampled, strict=True):
             if sequence.phase is Phase.RUNNING and sequence not in self._cancels:
-                self._advance(sequence, token)
+                self._generate(sequence, partial(take_sampled, sequence, token, forced=self._forced))
         done = clock()
         counters.schedule_s += scheduled - began
         counters.forward_s += forwarded - scheduled
@@ -211,7 +212,7 @@ class Scheduler:
         """Give the grammar its first word, once. False when the sequence ended with it."""
         if not sequence.begun:
             sequence.begun = True
-            self._guarded(sequence, lambda: begin(sequence, forced=self._forced))
+            self._generate(sequence, partial(begin, sequence, forced=self._forced))
             sequence.match_version = -1  # forced tokens may have been added
         return sequence.phase is not Phase.FINISHED
 
@@ -259,9 +260,10 @@ class Scheduler:
 
         self._guarded(sequence, score)
 
-    def _advance(self, sequence: SequenceState, sampled: Sampled) -> None:
+    def _generate(self, sequence: SequenceState, action: Callable[[], FinishReason | None]) -> None:
+        """Do something that may add output, under the guard, and count it."""
         steps, forced = sequence.decode_steps, sequence.forced_tokens
-        self._guarded(sequence, lambda: take_sampled(sequence, sampled, forced=self._forced))
+        self._guarded(sequence, action)
         self._counters.sampled_tokens += sequence.decode_steps - steps
         self._counters.forced_tokens += sequence.forced_tokens - forced
 

@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from radixrt.model.batch import ForwardBatch, Model, Sampled
+from radixrt.model.batch import Model, RowSampling, Sampled
+from radixrt.scheduler.batching import Row, build_batch
 from radixrt.scheduler.generation import row_sampling
 from radixrt.scheduler.request import MatcherProtocol
 from radixrt.scheduler.sequence import SequenceState
@@ -64,7 +65,6 @@ class SamplingStage:
 
     def sample(
         self,
-        batch: ForwardBatch,
         logits: NDArray[np.float32],
         index: Sequence[int],
         sequences: Sequence[SequenceState],
@@ -92,17 +92,23 @@ class SamplingStage:
             if len(sampled) != len(rows):
                 raise RuntimeError(f"the model sampled {len(sampled)} tokens for {len(rows)} rows")
             return sampled
-        # The failed call may have overwritten the logits; computing them again changes nothing else.
-        fresh = self._model.forward(batch)
-        result: list[Sampled] = []
-        for i, row in enumerate(rows):
-            mask = None if bitmask is None else bitmask[i : i + 1]
-            try:
-                result.extend(self._model.sample(fresh[[index[i]]], [row], mask))
-            except Exception as error:
-                logger.exception("sequence %d cannot be sampled", sequences[i].request.id)
-                result.append(Sampled(token=-1, error=f"{type(error).__name__}: {error}"))
-        return result
+        return [
+            self._sample_alone(sequence, row, None if bitmask is None else bitmask[i : i + 1])
+            for i, (sequence, row) in enumerate(zip(sequences, rows, strict=True))
+        ]
+
+    def _sample_alone(self, sequence: SequenceState, row: RowSampling, mask: NDArray[np.int32] | None) -> Sampled:
+        """Sample one row after a failure, which may have overwritten the logits.
+
+        They come from feeding the last token again: the same values into the same slot.
+        """
+        logits = self._model.forward(build_batch([Row(sequence, sequence.length - 1, sequence.length)]))
+        try:
+            (sampled,) = self._model.sample(logits, [row], mask)
+        except Exception as error:
+            logger.exception("sequence %d cannot be sampled", sequence.request.id)
+            return Sampled(token=-1, error=f"{type(error).__name__}: {error}")
+        return sampled
 
     def _filler(self) -> FillMasks:
         if self._fill_masks is None:
