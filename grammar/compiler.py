@@ -64,8 +64,8 @@ class Compiler:
         """Texts that ``re.fullmatch(pattern, text)`` matches; the dialect is Python's."""
         self._check_text(pattern, "regex")
 
-        def build(pool: Pool) -> Grammar:
-            builder = GrammarBuilder(pool)
+        def build() -> Grammar:
+            builder = GrammarBuilder(pool := self._pool())
             return builder.build(builder.terminal(regex_term(pool, pattern, self.limits)))
 
         return self._cached(("regex", pattern), build)
@@ -74,12 +74,12 @@ class Compiler:
         """One of these strings."""
         if isinstance(choices, str) or not isinstance(choices, Sequence):
             raise InvalidRequest("choices must be a list of strings", param="choices")
-        return self._cached(("choices", *choices), lambda pool: choices_grammar(pool, choices, self.limits))
+        return self._cached(("choices", *choices), lambda: choices_grammar(self._pool(), choices, self.limits))
 
     def ebnf(self, text: str) -> CompiledGrammar:
         """A context-free grammar in GBNF notation; it starts from the rule ``root``."""
         self._check_text(text, "grammar")
-        return self._cached(("ebnf", text), lambda pool: ebnf_grammar(pool, text, self.limits))
+        return self._cached(("ebnf", text), lambda: ebnf_grammar(self._pool(), text, self.limits))
 
     def json_schema(
         self,
@@ -96,14 +96,18 @@ class Compiler:
         """
         from radixrt.grammar.json_schema import json_schema_grammar
 
-        options = {"whitespace": whitespace, "key_order": key_order, "unknown_format": unknown_format}
-        given = {name: value for name, value in options.items() if value is not None}
-        key = ("json_schema", _json_key(schema, "schema"), _json_key(resources, "resources"), *options.values())
-
-        def build(pool: Pool) -> Grammar:
-            return json_schema_grammar(pool, schema, resources=resources, limits=self.limits, **given)
-
-        return self._cached(key, build)
+        key = ("json_schema", _json_key(schema, "schema"), _json_key(resources, "resources"))
+        return self._cached(
+            (*key, whitespace, key_order, unknown_format),
+            lambda: json_schema_grammar(
+                schema,
+                resources=resources,
+                whitespace=whitespace,
+                key_order=key_order,
+                unknown_format=unknown_format,
+                limits=self.limits,
+            ),
+        )
 
     def lark(self, text: str) -> CompiledGrammar:
         """Grammars in Lark notation: not available yet, always refused."""
@@ -117,8 +121,8 @@ class Compiler:
     def any_text(self) -> CompiledGrammar:
         """Every text (valid UTF-8), the empty one included."""
 
-        def build(pool: Pool) -> Grammar:
-            builder = GrammarBuilder(pool)
+        def build() -> Grammar:
+            builder = GrammarBuilder(pool := self._pool())
             return builder.build(builder.terminal(pool.text))
 
         return self._cached(("any_text",), build)
@@ -152,6 +156,9 @@ class Compiler:
         }
         return by_kind[constraint.kind](constraint.source)
 
+    def _pool(self) -> Pool:
+        return Pool(Fuel(self.limits.compile_fuel, "compile_fuel"))
+
     # --- the cache -----------------------------------------------------------------------------------------------
 
     def _check_text(self, text: str, param: str) -> None:
@@ -162,7 +169,7 @@ class Compiler:
                 f"{param} is longer than {self.limits.source_chars} characters", keyword="source_chars", param=param
             )
 
-    def _cached(self, key: _Key, build: Callable[[Pool], Grammar]) -> CompiledGrammar:
+    def _cached(self, key: _Key, build: Callable[[], Grammar]) -> CompiledGrammar:
         try:
             hash(key)
         except TypeError as error:
@@ -183,12 +190,11 @@ class Compiler:
         return found
 
     def _compile(
-        self, key: _Key, future: Future[CompiledGrammar | ErrorInfo], build: Callable[[Pool], Grammar]
+        self, key: _Key, future: Future[CompiledGrammar | ErrorInfo], build: Callable[[], Grammar]
     ) -> None:
         """Compile for everybody who waits for ``future``. A bug in here is raised to them, and not remembered."""
         try:
-            grammar = build(Pool(Fuel(self.limits.compile_fuel, "compile_fuel")))
-            future.set_result(CompiledGrammar(grammar, self.vocab, self.limits, self._encode))
+            future.set_result(CompiledGrammar(build(), self.vocab, self.limits, self._encode))
         except RadixrtError as error:
             future.set_result(error.to_info())
         except BaseException as error:  # noqa: BLE001  # handed to all who wait, raised there

@@ -6,9 +6,8 @@ raises into a decoding loop. A failed matcher allows nothing and accepts nothing
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
-from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,13 +15,13 @@ import numpy.typing as npt
 from radixrt.errors import InvalidRequest, RadixrtError
 from radixrt.grammar.automaton import Automaton, Row
 from radixrt.grammar.machine import DEAD
+from radixrt.kernels.cpu.trie_walk import NO_NODE
 
 __all__ = ["Encode", "Matcher", "fill_masks"]
 
 Encode = Callable[[str], list[int]]
 """The canonical tokens of a text in mid-sequence."""
 
-_P = ParamSpec("_P")
 _T = TypeVar("_T")
 _CONTEXT_TOKENS = (16, 8, 4)
 _HOLD_BACK = 4
@@ -35,27 +34,6 @@ class _Place(NamedTuple):
     prefix: int
     state: int
     ended: bool
-
-
-def _guarded(
-    fallback: _T,
-) -> Callable[[Callable[Concatenate[Matcher, _P], _T]], Callable[Concatenate[Matcher, _P], _T]]:
-    """Turn any error inside a method into failure of the matcher; the method then returns ``fallback``."""
-
-    def decorate(method: Callable[Concatenate[Matcher, _P], _T]) -> Callable[Concatenate[Matcher, _P], _T]:
-        @functools.wraps(method)
-        def call(self: Matcher, *args: _P.args, **kwargs: _P.kwargs) -> _T:
-            if self.failed:
-                return fallback
-            try:
-                return method(self, *args, **kwargs)
-            except Exception as error:  # noqa: BLE001  # kept in .error; the contract is never to raise
-                self.error = error
-                return fallback
-
-        return call
-
-    return decorate
 
 
 class Matcher:
@@ -98,37 +76,41 @@ class Matcher:
     @property
     def is_complete(self) -> bool:
         """Whether the text is complete and nothing but an end token can follow."""
-        return self._is_complete()
-
-    @_guarded(False)
-    def _is_complete(self) -> bool:
         place = self._place
-        return place.ended or (self._accepting(place) and self._automaton.is_final(place.state))
+        if place.ended or not self.is_accepting:
+            return self.is_accepting
+        return self._safely(lambda: self._automaton.is_final(place.state), False)
+
+    def _safely(self, work: Callable[[], _T], fallback: _T) -> _T:
+        """The result of ``work``; ``fallback`` when the matcher has failed or fails now."""
+        if self.failed:
+            return fallback
+        try:
+            return work()
+        except Exception as error:  # noqa: BLE001  # kept in .error: the contract is never to raise into a loop
+            self.error = error
+            return fallback
 
     def _accepting(self, place: _Place) -> bool:
         return place.ended or (place.prefix == len(self._prefix) and self._automaton.is_accepting(place.state))
 
     # --- moving --------------------------------------------------------------------------------------------------
 
-    @_guarded(False)
     def accept(self, token: int) -> bool:
         """Append a token. False, and nothing changes, when it is not allowed (or is no token at all)."""
-        if token in self._end_ids:
-            if not self._accepting(self._place):
-                return False
-            following = self._place._replace(ended=True)
-        else:
-            data = self._automaton.vocab.token_bytes(token)
-            if data is None or self._place.ended:
-                return False
-            found = self._after(self._place, data)
-            if found is None:
-                return False
-            following = found
+        following = self._safely(lambda: self._after_token(token), None)
+        if following is None:
+            return False
         self._places.append(self._place)
         self._tokens.append(token)
         self._place = following
         return True
+
+    def _after_token(self, token: int) -> _Place | None:
+        if token in self._end_ids:
+            return self._place._replace(ended=True) if self._accepting(self._place) else None
+        data = self._automaton.vocab.token_bytes(token)
+        return None if data is None or self._place.ended else self._after_bytes(self._place, data)
 
     def rollback(self, count: int) -> None:
         """Take back the last ``count`` accepted tokens, end tokens included. A failed matcher stays failed."""
@@ -139,7 +121,7 @@ class Matcher:
             del self._places[-count:]
             del self._tokens[-count:]
 
-    def _after(self, place: _Place, data: bytes) -> _Place | None:
+    def _after_bytes(self, place: _Place, data: bytes) -> _Place | None:
         rest = self._prefix[place.prefix :]
         if rest:
             shared = min(len(rest), len(data))
@@ -159,7 +141,7 @@ class Matcher:
         words = self._automaton.vocab.words
         if row.dtype != np.int32 or row.shape != (words,) or not row.flags.c_contiguous:
             raise InvalidRequest(f"a mask row must be contiguous int32 of {words} words", param="row")
-        allowed = self._allowed()
+        allowed = self._safely(self._allowed, None)
         bits = row.view(np.uint32)
         if allowed is None:
             bits[:] = 0
@@ -184,8 +166,7 @@ class Matcher:
             return None
         return None if self._automaton.has_row(place.state) else place.state
 
-    @_guarded(None)
-    def _allowed(self) -> Row | None:
+    def _allowed(self) -> Row:
         """The allowed tokens, end tokens aside."""
         place = self._place
         if place.ended:
@@ -198,10 +179,10 @@ class Matcher:
         """Tokens that stay within ``rest``, and those that go beyond it in a way that ``state`` allows."""
         trie = self._automaton.vocab.trie
         row = np.zeros(self._automaton.vocab.words, np.uint32)
-        node: int | None = -1
+        node = -1
         for byte in rest:
             node = trie.child(node, byte)
-            if node is None:
+            if node == NO_NODE:
                 return row
             for token in trie.tokens_at(node):
                 row[token >> 5] |= np.uint32(1 << (token & 31))
@@ -216,16 +197,15 @@ class Matcher:
         and trailing tokens are held back where a longer token that is still possible could begin inside them.
         Without one: tokens while exactly one is allowed.
         """
-        return list(self._forced())
+        return self._safely(self._forced, [])
 
-    @_guarded(())
-    def _forced(self) -> tuple[int, ...]:
+    def _forced(self) -> list[int]:
         place = self._place
         if place.ended or place.prefix < len(self._prefix):
-            return ()
+            return []
         tokens = self._only_tokens(place.state) if self._encode is None else self._canonical(place.state)
         ends = next((i for i, token in enumerate(tokens) if token in self._end_ids), len(tokens))
-        return tuple(tokens[:ends])
+        return tokens[:ends]
 
     def _only_tokens(self, state: int) -> list[int]:
         tokens: list[int] = []
@@ -286,12 +266,8 @@ class Matcher:
             begins.append((first, start))
         for index, begin in reversed(begins):
             for position in range(begin, begin + len(pieces[index])):
-                node: int | None = -1
-                for byte in data[position:]:
-                    node = trie.child(node, byte)
-                    if node is None:
-                        break
-                if node is not None and self._automaton.extends(state, node):
+                node = trie.find(data[position:])
+                if node != NO_NODE and self._automaton.extends(state, node):
                     return index
         return len(pieces)
 

@@ -17,8 +17,10 @@ import numpy.typing as npt
 
 from radixrt.kernels.cpu.library import native
 
-__all__ = ["TokenTrie", "TrieWalk", "run_walks"]
+__all__ = ["NO_NODE", "TokenTrie", "TrieWalk", "run_walks"]
 
+NO_NODE = -2
+"""Where the trie has nothing; -1 is its root."""
 _ABI = 1
 _UNKNOWN = -2
 
@@ -82,16 +84,25 @@ class TokenTrie:
         self.token_start: npt.NDArray[np.int32] = np.array([*token_start, len(order)], np.int32)
         self.token_order: npt.NDArray[np.int32] = np.array([i for _, i in order], np.int32)
 
-    def child(self, node: int, byte: int) -> int | None:
-        """The child of ``node`` (-1: the root) on ``byte``."""
+    def find(self, data: bytes) -> int:
+        """The node that ``data`` leads to from the root, or ``NO_NODE``."""
+        node = -1
+        for byte in data:
+            node = self.child(node, byte)
+            if node == NO_NODE:
+                break
+        return node
+
+    def child(self, node: int, byte: int) -> int:
+        """The child of ``node`` (-1: the root) on ``byte``, or ``NO_NODE``."""
         child, end = node + 1, self.nodes if node < 0 else int(self.subtree_end[node])
         while child < end:
             if self.bytes[child] == byte:
                 return child
             if self.bytes[child] > byte:
-                return None
+                break
             child = int(self.subtree_end[child])
-        return None
+        return NO_NODE
 
     def tokens_at(self, node: int) -> list[int]:
         """The tokens whose bytes end at ``node``."""
@@ -101,8 +112,13 @@ class TokenTrie:
     @functools.cached_property
     def lists(self) -> tuple[list[int], list[int], list[int], list[int], list[int]]:
         """The arrays as lists, for the path without native code."""
-        arrays = (self.bytes, self.depth, self.subtree_end, self.token_start, self.token_order)
-        return tuple(array.tolist() for array in arrays)  # type: ignore[return-value]
+        return (
+            self.bytes.tolist(),
+            self.depth.tolist(),
+            self.subtree_end.tolist(),
+            self.token_start.tolist(),
+            self.token_order.tolist(),
+        )
 
 
 class TrieWalk:
