@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Sized
 from functools import partial
 from typing import Any
@@ -44,7 +43,10 @@ class Feed:
         self._changed = threading.Condition()
         self._sleepers: list[tuple[asyncio.AbstractEventLoop, asyncio.Future[None]]] = []
         self._runs: dict[int, Run] = {}
-        self._completed: deque[int] = deque()  # rows in the order they finished; without keep, those not handed out
+        # Rows in the order they finished. Without keep only those not handed out, and so a dict: they go from
+        # the middle.
+        self._completed: list[int] = []
+        self._ready: dict[int, None] = {}
         self._in_flight = 0
         self._handed_out = 0
         self._errors: list[tuple[int, BaseException]] = []
@@ -116,7 +118,10 @@ class Feed:
             self._in_flight -= 1
             self.finished += 1
             self.usage += usage
-            self._completed.append(index)
+            if self.keep:
+                self._completed.append(index)
+            else:
+                self._ready[index] = None
             if error is not None:
                 self.failed += 1
                 if self.keep or len(self._errors) < _KEPT_ERRORS:
@@ -138,6 +143,7 @@ class Feed:
         if self.keep:
             return self._runs[index]
         self._handed_out += 1
+        del self._ready[index]
         self._changed.notify_all()
         return self._runs.pop(index)
 
@@ -148,21 +154,21 @@ class Feed:
         """
         run = self._runs.get(index)
         if run is not None:
-            return self._hand_out(index) if run.done else False
+            return self._hand_out(index) if self._is_finished(index, run) else False
         if index < self.pulled:
             return True
         return None if self.exhausted else False
+
+    def _is_finished(self, index: int, run: Run) -> bool:
+        return run.done if self.keep else index in self._ready
 
     def completed(self, place: int) -> Run | bool | None:
         """The run that finished as number ``place``, with the same answers as ``row``."""
         if self.keep:
             if place < len(self._completed):
                 return self._runs[self._completed[place]]
-        else:
-            while self._completed:
-                index = self._completed.popleft()
-                if index in self._runs:
-                    return self._hand_out(index)
+        elif self._ready:
+            return self._hand_out(next(iter(self._ready)))
         return None if self.exhausted and not self._in_flight else False
 
     def all_done(self) -> bool:
@@ -174,7 +180,7 @@ class Feed:
         with self._changed:
             if not self.keep and not self._draining:
                 self._draining = True
-                for index in [index for index, run in self._runs.items() if run.done]:
+                for index in list(self._ready):
                     self._hand_out(index)
                 self._wake()
 

@@ -177,7 +177,7 @@ class Runs:
     def _check_run(self, run: Run) -> None:
         if self._raise_on_error and run.error is not None:
             self.cancel()
-            raise run.error
+            run.raise_error()
 
     def _check_all(self) -> None:
         self._raise_source_error()

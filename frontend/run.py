@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import Future
 from contextvars import ContextVar
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Any
 
 from radixrt.api import Usage
@@ -64,6 +65,7 @@ class Run:
         self._task: tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]] | None = None
         self._value: Any = None
         self._error: BaseException | None = None
+        self._traceback: TracebackType | None = None
         self._returned: Future[None] = Future()
         self._settled = False
         self._over: Future[None] = Future()
@@ -193,7 +195,7 @@ class Run:
     def raise_error(self) -> None:
         """Raise what ended the program, if something did."""
         if self._error is not None:
-            raise self._error
+            raise self._error.with_traceback(self._traceback)  # or every reader would make it longer
 
     def cancel(self) -> None:
         """Stop the run and the programs it called. Its nodes end as cancelled; harmless after the end."""
@@ -288,7 +290,7 @@ class Run:
     def _keep(self, error: BaseException) -> None:
         with self._lock:
             if self._error is None and not self._settled:
-                self._error = error
+                self._error, self._traceback = error, error.__traceback__
 
     def _leave(self) -> None:
         self._mark_returned()

@@ -7,8 +7,7 @@ and reading mean is up to the ``Recording`` behind it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Literal, Self
 
@@ -152,31 +151,22 @@ class ProgramState:
 
     # --- roles ---
 
-    def role(self, role: str) -> AbstractContextManager[Self]:
+    def role(self, role: str) -> _Message:
         """``with s.role("tool"):`` puts what is appended inside into one message of that role."""
         check_role(role)
-        return self._in_role(role)
+        return _Message(self, role)
 
-    def system(self) -> AbstractContextManager[Self]:
+    def system(self) -> _Message:
         """``with s.system():`` opens a system message."""
-        return self._in_role("system")
+        return _Message(self, "system")
 
-    def user(self) -> AbstractContextManager[Self]:
+    def user(self) -> _Message:
         """``with s.user():`` opens a user message."""
-        return self._in_role("user")
+        return _Message(self, "user")
 
-    def assistant(self) -> AbstractContextManager[Self]:
+    def assistant(self) -> _Message:
         """``with s.assistant():`` opens an assistant message."""
-        return self._in_role("assistant")
-
-    @contextmanager
-    def _in_role(self, role: str) -> Iterator[Self]:
-        self._open_role(role)
-        try:
-            yield self
-        finally:
-            if self._recording.is_open and not self._is_cancelled():
-                self._close_role()
+        return _Message(self, "assistant")
 
     def _open_role(self, role: str) -> None:
         self._check_open()
@@ -335,3 +325,20 @@ class Branch(ProgramState):
         """Cancel this branch and those forked from it. Others go on."""
         self._cancelled = True
         self._recording.cancel_branch(self._branch)
+
+
+class _Message:
+    """``with s.user():``. A class and not a generator, so that the line of the ``with`` is the program's."""
+
+    def __init__(self, state: ProgramState, role: str) -> None:
+        self._state = state
+        self._role = role
+
+    def __enter__(self) -> ProgramState:
+        self._state._open_role(self._role)
+        return self._state
+
+    def __exit__(self, *exc_info: object) -> None:
+        # After an error too, if the program goes on; what has ended needs no end of message.
+        if self._state._recording.is_open and not self._state._is_cancelled():
+            self._state._close_role()

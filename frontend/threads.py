@@ -22,6 +22,9 @@ __all__ = ["Executor", "LoopExecutor", "ThreadExecutor"]
 
 Function = Callable[..., Any]
 
+# A program without a read only records, which takes well under this: one thread then serves all rows.
+_PATIENCE_S = 0.001
+
 
 class Executor(Protocol):
     """Executes the functions of runs, each to its end, without making the caller wait."""
@@ -45,7 +48,9 @@ class ThreadExecutor:
     def submit(self, run: Run, function: Function, arguments: Mapping[str, Any]) -> None:
         context = contextvars.copy_context()
         self._tasks.put(lambda: context.run(execute, run, function, arguments))
-        if not self._idle.acquire(blocking=False) and self._threads < self._limit:
+        if self._threads == self._limit:
+            self._idle.acquire(blocking=False)
+        elif not self._idle.acquire(timeout=_PATIENCE_S if self._threads else 0.0):
             self._threads += 1
             spawn(self._work, name=f"radixrt-{self._name}-{self._threads}")
 

@@ -83,7 +83,10 @@ def _present(values: Mapping[str, Any], where: str) -> dict[str, Any]:
         if name not in SAMPLING_NAMES:
             raise unknown_argument(name, SAMPLING_NAMES, where=where)
         if value is not None:
-            found[name] = _plain(name, value)
+            try:
+                found[name] = _plain(name, value)
+            except InvalidRequest as error:
+                raise InvalidRequest(f"{where}: {error.message}", param=name) from None
     return found
 
 
@@ -91,14 +94,13 @@ def _plain(name: str, value: Any) -> Any:
     """Bring what people pass to what the struct holds: numpy numbers, one stop string, ids as text keys."""
     if name == "stop":
         texts = (value,) if isinstance(value, str) else value
-        for text in texts if isinstance(texts, list | tuple) else ():
-            if isinstance(text, str):
-                check_text(text, param="stop")
-        return texts
+        if not isinstance(texts, list | tuple):
+            return texts
+        return tuple(check_text(text, param="stop") if isinstance(text, str) else text for text in texts)
     if name == "logit_bias" and isinstance(value, Mapping):
         return {_token_id(token): _number(bias) for token, bias in value.items()}
     if name == "stop_token_ids" and isinstance(value, list | tuple):
-        return [_number(token) for token in value]
+        return tuple(_number(token) for token in value)
     return _number(value)
 
 
@@ -290,6 +292,8 @@ def _read_type(value: Any) -> OutputType:
         return OutputType(Constraint(kind="regex", source=_FLOAT_PATTERN), float)
     if value is bool:
         return OutputType(Constraint(kind="choices", choices=("true", "false")), json.loads)
+    if isinstance(value, str):
+        raise InvalidRequest(f"type must be a type, not the text {value!r}", param="type")
     members = literal_members(value)
     if members is None:
         return _from_type(value, "type")

@@ -77,13 +77,16 @@ def _portable(annotation: Any) -> Any:
     """Rebuild ``typing.TypedDict`` as its backport: before Python 3.12 pydantic can read only that one."""
     if typing_extensions.is_typeddict(annotation):
         hints = typing_extensions.get_type_hints(annotation, include_extras=True)
-        required = annotation.__required_keys__
-        fields: dict[str, Any] = {
-            name: typing_extensions.Required[_portable(_unwrapped(hint))]
-            if name in required
-            else typing_extensions.NotRequired[_portable(_unwrapped(hint))]
-            for name, hint in hints.items()
-        }
+        fields: dict[str, Any] = {}
+        for name, hint in hints.items():
+            marker: Any = typing.get_origin(hint)
+            # Annotations kept as text hide their marker from __required_keys__, so the marker counts first.
+            if marker not in (typing_extensions.Required, typing_extensions.NotRequired):
+                required = name in annotation.__required_keys__
+                marker = typing_extensions.Required if required else typing_extensions.NotRequired
+            else:
+                [hint] = typing.get_args(hint)
+            fields[name] = marker[_portable(hint)]
         typed_dict: Any = typing_extensions.TypedDict
         rebuilt = typed_dict(annotation.__name__, fields)
         rebuilt.__doc__ = annotation.__doc__
@@ -94,9 +97,3 @@ def _portable(annotation: Any) -> Any:
     if origin in (list, tuple, dict, set, frozenset) and args:
         return origin[tuple(item if item is ... else _portable(item) for item in args)]
     return annotation
-
-
-def _unwrapped(hint: Any) -> Any:
-    if typing.get_origin(hint) in (typing_extensions.Required, typing_extensions.NotRequired):
-        return typing.get_args(hint)[0]
-    return hint
