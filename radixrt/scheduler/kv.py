@@ -45,6 +45,15 @@ class KVCache:
             sequence.match_version = self.tree.version
         return sequence.match_length
 
+    def want(self, sequence: SequenceState) -> None:
+        """A waiting sequence is a known future use of its tokens: evict others' first."""
+        sequence.wanted_len = sequence.length
+        self.tree.note_future_use(sequence.request.namespace, sequence.ids, 1)
+
+    def unwant(self, sequence: SequenceState) -> None:
+        """It waits no more."""
+        self.tree.note_future_use(sequence.request.namespace, sequence.ids[: sequence.wanted_len], -1)
+
     def attach(self, sequence: SequenceState) -> None:
         """Start from the longest cached prefix: the tree keeps ``[0, cached_len)``, locked for the sequence."""
         found = self.tree.match(sequence.request.namespace, sequence.ids, sequence.match_limit)

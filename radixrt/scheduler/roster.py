@@ -44,6 +44,7 @@ class Roster:
 
     def add(self, sequence: SequenceState) -> None:
         """Queue a new sequence."""
+        self._kv.want(sequence)
         self._waiting.add(sequence)
         self._changes += 1
 
@@ -52,10 +53,8 @@ class Roster:
         if sequence.phase is Phase.RUNNING:
             self._kv.release(sequence)
             self.running.remove(sequence)
-        elif sequence.phase is Phase.RETRACTED:
-            self._retracted.remove(sequence)
-        elif sequence.phase is Phase.WAITING:
-            self._waiting.remove(sequence)
+        else:
+            self._leave_queue(sequence)
         sequence.phase = Phase.FINISHED
         self._changes += 1
 
@@ -120,10 +119,7 @@ class Roster:
 
     def _start(self, sequence: SequenceState) -> None:
         """Move an attached sequence to the running ones."""
-        if sequence.phase is Phase.RETRACTED:
-            self._retracted.remove(sequence)
-        else:
-            self._waiting.remove(sequence, admitted=True)
+        self._leave_queue(sequence, admitted=True)
         sequence.phase = Phase.RUNNING
         sequence.prefill_target = sequence.length
         if sequence.cached_tokens is None:
@@ -131,6 +127,15 @@ class Roster:
             self._counters.cached_tokens += sequence.cached_tokens
         sequence.high_water = max(sequence.high_water, sequence.computed_len)
         insort(self.running, sequence, key=lambda other: other.serial)
+
+    def _leave_queue(self, sequence: SequenceState, *, admitted: bool = False) -> None:
+        if sequence.phase is Phase.RETRACTED:
+            self._retracted.remove(sequence)
+        elif sequence.phase is Phase.WAITING:
+            self._waiting.remove(sequence, admitted=admitted)
+        else:
+            return
+        self._kv.unwant(sequence)
 
     def allocate(self, rows: list[Row]) -> list[Row]:
         """Give every row its slots; when evicting does not make enough, retract the youngest until it does."""
@@ -172,6 +177,7 @@ class Roster:
         self._kv.release(sequence)
         self.running.remove(sequence)
         sequence.phase = Phase.RETRACTED
+        self._kv.want(sequence)
         insort(self._retracted, sequence, key=lambda other: other.serial)
         self._counters.retractions += 1
         self._changes += 1

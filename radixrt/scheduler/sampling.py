@@ -16,7 +16,7 @@ from radixrt.model.batch import Model, RowSampling, Sampled
 from radixrt.scheduler.batching import Row, build_batch
 from radixrt.scheduler.generation import row_sampling
 from radixrt.scheduler.request import MatcherProtocol
-from radixrt.scheduler.sequence import SequenceState
+from radixrt.scheduler.sequence import Phase, SequenceState
 
 __all__ = ["FillMasks", "SamplingStage"]
 
@@ -102,6 +102,8 @@ class SamplingStage:
 
         They come from feeding the last token again: the same values into the same slot.
         """
+        if sequence.phase is Phase.FINISHED:
+            return Sampled(token=-1)  # its matcher failed: nobody will look at this
         logits = self._model.forward(build_batch([Row(sequence, sequence.length - 1, sequence.length)]))
         try:
             (sampled,) = self._model.sample(logits, [row], mask)

@@ -67,6 +67,7 @@ class SequenceState:
         "stop_ids",
         "stop_token",
         "tip",
+        "wanted_len",
     )
 
     def __init__(self, request: SequenceRequest, serial: int, arrival_step: int) -> None:
@@ -106,6 +107,7 @@ class SequenceState:
 
         # Waiting.
         self.overtaken = 0
+        self.wanted_len = 0  # how much of it the tree knows as a future use while it waits
         self.match_version = -1
         self.match_length = 0
         big_endian = self._ids.astype(">i4").tobytes()  # sorts like the ids
