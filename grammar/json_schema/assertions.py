@@ -34,10 +34,15 @@ NEVER = goal_of(Schema(None, False, "", "", 0))
 
 
 class Assertion(NamedTuple):
-    """The shapes of the values for which it holds, and of those for which it fails; each made when asked for."""
+    """The shapes of the values for which it holds, and of those for which it fails; each made when asked for.
+
+    ``within``, where given, makes the conjunction of ``holds`` with shapes that are known already, which is smaller than to
+    make it alone first.
+    """
 
     holds: Callable[[], Alternatives]
     fails: Callable[[], Alternatives]
+    within: Callable[[Alternatives], Alternatives] | None = None
 
 
 def plain(holds: Shape, *fails: Shape) -> Assertion:
@@ -72,7 +77,7 @@ class TypeAssertions:
             yield from self._object(schema, keywords)
 
     def _goal(self, value: JsonValue, holds: bool = True) -> Goal:
-        return goal_of(self._library.at(value), holds)
+        return goal_of(self._library.meant(self._library.at(value)), holds)
 
     # --- numbers --------------------------------------------------------------------------------------------
 

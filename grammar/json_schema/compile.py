@@ -54,7 +54,7 @@ def json_schema_grammar(
     builder = GrammarBuilder(pool)
     expander = Expander(library, Languages(pool, unknown_format or "ignore"))
     emitter = Emitter(builder, expander, Spacing(pool, whitespace or "flexible"))
-    return builder.build(emitter.root(goal_of(library.main)))
+    return builder.build(emitter.root(goal_of(library.meant(library.main))))
 
 
 def _check_option(name: str, value: str | None, known: tuple[str, ...]) -> None:

@@ -12,12 +12,14 @@ from typing import Final
 from urllib.parse import unquote, urljoin
 
 from radixrt.errors import InvalidRequest, UnsupportedConstraint
-from radixrt.grammar.json_schema.keywords import SUBSCHEMA, SUBSCHEMA_LIST, SUBSCHEMA_MAP, check_keyword
+from radixrt.grammar.json_schema.keywords import ANNOTATIONS, SUBSCHEMA, SUBSCHEMA_LIST, SUBSCHEMA_MAP, check_keyword
 from radixrt.grammar.json_schema.values import JsonValue, from_python, parse_json
 
 __all__ = ["Library", "Schema"]
 
 LATEST: Final = 2020
+MAX_REFERENCE_CHAIN: Final = 10_000
+_ONLY_REFERENCE: Final = ANNOTATIONS | {"$ref"}
 _DRAFT: Final = re.compile(r"https?://json-schema\.org/(?:draft-0([3467])|draft/(2019|2020)-[0-9]{2})/(?:hyper-)?schema#?")
 
 
@@ -82,6 +84,18 @@ class Library:
             return self.true if value else self.false
         return self._schemas[id(value)]
 
+    def meant(self, schema: Schema) -> Schema:
+        """The schema itself, or what it refers to if a reference is all it consists of."""
+        start = schema
+        for _ in range(MAX_REFERENCE_CHAIN):
+            keywords = schema.keywords
+            if keywords is None or "$ref" not in keywords:
+                return schema
+            if schema.draft > 7 and not keywords.keys() <= _ONLY_REFERENCE:
+                return schema
+            schema = self.resolve(schema, "$ref")
+        raise start.refuse("$ref", "it refers to itself for the same value")
+
     def derived(self, keywords: dict[str, JsonValue], origin: Schema) -> Schema:
         """A schema that no document spells out, blamed on ``origin`` in errors. Its parts must be loaded or derived too."""
         made = Schema(keywords, True, origin.pointer, origin.base, LATEST)
@@ -124,6 +138,15 @@ class Library:
             if anchored is None:
                 raise origin.reject(keyword, f"no schema has the anchor of {reference!r}")
             return anchored
+        place = self._pointed(root, fragment)
+        if place is None and root.draft <= 7 and root is not self.main:
+            # Generators of older schemas write an "id" that is no base: the pointer is meant from the top.
+            place = self._pointed(self.main, fragment)
+        if place is None:
+            raise origin.reject(keyword, f"{reference!r} points to no schema")
+        return place
+
+    def _pointed(self, root: Schema, fragment: str) -> Schema | None:
         value: JsonValue = root.keywords
         base, draft = root.base, root.draft
         for part in fragment[1:].split("/"):
@@ -133,13 +156,13 @@ class Library:
             elif isinstance(value, list) and re.fullmatch("0|[1-9][0-9]{0,8}", name) and int(name) < len(value):
                 value = value[int(name)]
             else:
-                raise origin.reject(keyword, f"{reference!r} points to nothing")
+                return None
             if isinstance(value, dict) and id(value) in self._schemas:
                 base, draft = self._schemas[id(value)].base, self._schemas[id(value)].draft
         if isinstance(value, bool):
             return self.at(value)
         if not isinstance(value, dict):
-            raise origin.reject(keyword, f"{reference!r} is not a schema")
+            return None
         if id(value) not in self._schemas:  # a place that no keyword of the specification makes a schema
             self._walk(value, root.pointer + fragment, base, draft)
         return self.at(value)

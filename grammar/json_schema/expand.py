@@ -33,6 +33,7 @@ from radixrt.grammar.json_schema.shapes import (
     StringShape,
     finite,
     goal_of,
+    is_inside,
     meet,
 )
 from radixrt.grammar.json_schema.unevaluated import forget, with_unevaluated
@@ -42,10 +43,10 @@ __all__ = ["Expander"]
 
 MAX_ALTERNATIVES: Final = 1000  # shapes of one schema and type
 MAX_IN_PLACE: Final = 50  # schemas for the same value inside one another; each takes a few frames of Python's stack
-MAX_WORK: Final = 400_000  # products of shapes in one compilation
+MAX_WORK: Final = 100_000  # products of shapes in one compilation
 MAX_SUBSETS: Final = 5  # branches of an anyOf beside unevaluated*: each subset may be the one that holds
 
-_PLACE_REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
+_BRANCHING: Final = ("oneOf", "anyOf", "not", "if", "dependencies", "allOf", "$ref")
 
 
 class Expander:
@@ -54,12 +55,13 @@ class Expander:
     def __init__(self, library: Library, languages: Languages) -> None:
         self.library = library
         self.languages = languages
-        self.reasoner = Reasoner(languages, self.of_goal)
+        self.reasoner = Reasoner(languages, self.of_goal, self.is_deep)
         self._types = TypeAssertions(library, languages, self._names_of)
         self._memory: dict[tuple[Schema, bool, JsonType, bool], Alternatives] = {}
         self._goals: dict[tuple[Goal, JsonType], Alternatives] = {}
-        self._open: set[tuple[Schema, bool, JsonType, bool]] = set()
+        self._open: dict[tuple[Schema, bool, JsonType, bool], None] = {}
         self._work = 0
+        self._nesting = 0
 
     # --- goals ----------------------------------------------------------------------------------------------
 
@@ -68,9 +70,42 @@ class Expander:
         key = (goal, kind)
         known = self._goals.get(key)
         if known is None:
-            known = self._product((self._of(schema, holds, kind) for schema, holds in goal), kind)
+            open_, self._open = self._open, {}  # another value: what is open for this one does not count
+            self._nesting += len(open_)
+            try:
+                known = self._conjoined(self._literals(goal, kind), kind)
+            finally:
+                self._open = open_
+                self._nesting -= len(open_)
             self._goals[key] = known
         return known
+
+    def is_deep(self) -> bool:
+        """Whether so much is being expanded inside one another that it is better not to start anything optional."""
+        return self._nesting + len(self._open) > MAX_IN_PLACE // 2
+
+    def _literals(self, goal: Goal, kind: JsonType) -> Iterator[Assertion]:
+        for schema, holds in goal:
+            if holds:
+                yield from self._inlined(schema, kind, False)
+            else:
+                sides = self._sides(schema, kind, False)
+                yield Assertion(sides.fails, sides.holds)
+
+    def _sides(self, schema: Schema, kind: JsonType, tracking: bool) -> Assertion:
+        return Assertion(lambda: self._of(schema, True, kind, tracking), lambda: self._of(schema, False, kind))
+
+    def _inlined(self, schema: Schema, kind: JsonType, tracking: bool) -> Iterator[Assertion]:
+        """The assertions of a schema that must hold beside others, side by side with theirs."""
+        if schema.keywords is None or self._unevaluated(schema, kind):
+            yield self._sides(schema, kind, tracking)
+            return
+        key = (schema, True, kind, tracking)
+        self._enter(key)
+        try:
+            yield from list(self._assertions(schema, kind, tracking))
+        finally:
+            del self._open[key]
 
     def _names_of(self, goal: Goal) -> int:
         """The language of the strings that satisfy a goal."""
@@ -86,35 +121,42 @@ class Expander:
         known = self._memory.get(key)
         if known is not None:
             return known
-        if key in self._open:
-            raise schema.refuse("$ref", "the schema refers to itself for the same value")
-        if len(self._open) >= MAX_IN_PLACE:
-            raise schema.refuse("$ref", f"more than {MAX_IN_PLACE} schemas apply inside one another to one value")
-        self._open.add(key)
+        self._enter(key)
         try:
             found = self._holding(schema, kind, tracking) if holds else self._failing(schema, kind)
         finally:
-            self._open.discard(key)
+            del self._open[key]
         self._memory[key] = found
         return found
 
+    def _enter(self, key: tuple[Schema, bool, JsonType, bool]) -> None:
+        schema = key[0]
+        if key in self._open:
+            raise schema.refuse(self._blamed(schema), "the schema refers to itself for the same value")
+        if self._nesting + len(self._open) >= MAX_IN_PLACE:
+            raise schema.refuse(
+                self._blamed(schema), f"more than {MAX_IN_PLACE} schemas apply inside one another to one value"
+            )
+        self._open[key] = None
+
     def _holding(self, schema: Schema, kind: JsonType, tracking: bool) -> Alternatives:
-        assert schema.keywords is not None
-        unevaluated = {"object": "unevaluatedProperties", "array": "unevaluatedItems"}.get(kind)
-        asks = unevaluated in schema.keywords and not self._hidden_by_reference(schema)
-        sides = (assertion.holds() for assertion in self._assertions(schema, kind, tracking or asks))
-        found = self._product(sides, kind)
-        if asks and unevaluated is not None:
-            goal = goal_of(self.library.at(schema.keywords[unevaluated]))
+        keyword = self._unevaluated(schema, kind)
+        found = self._conjoined(self._assertions(schema, kind, tracking or keyword is not None), kind)
+        if keyword is not None and schema.keywords is not None:
+            goal = goal_of(self.library.at(schema.keywords[keyword]))
             found = tuple(with_unevaluated(shape, goal, schema, self.languages) for shape in found)
         return found
 
     def _failing(self, schema: Schema, kind: JsonType) -> Alternatives:
-        assert schema.keywords is not None
-        unevaluated = {"object": "unevaluatedProperties", "array": "unevaluatedItems"}.get(kind)
-        if unevaluated in schema.keywords and goal_of(self.library.at(schema.keywords[unevaluated])):
-            raise schema.refuse(unevaluated, "its negation is not supported")
+        keyword = self._unevaluated(schema, kind)
+        if keyword is not None and schema.keywords and goal_of(self.library.at(schema.keywords[keyword])):
+            raise schema.refuse(keyword, "its negation is not supported")
         return self._union(assertion.fails() for assertion in self._assertions(schema, kind, False))
+
+    def _unevaluated(self, schema: Schema, kind: JsonType) -> str | None:
+        """The keyword about unevaluated parts of a value of this type, if the schema has it."""
+        keyword = {"object": "unevaluatedProperties", "array": "unevaluatedItems"}.get(kind)
+        return keyword if keyword in (schema.keywords or {}) and not self._hidden_by_reference(schema) else None
 
     @staticmethod
     def _hidden_by_reference(schema: Schema) -> bool:
@@ -124,29 +166,40 @@ class Expander:
     def _assertions(self, schema: Schema, kind: JsonType, tracking: bool) -> Iterator[Assertion]:
         keywords = schema.keywords
         assert keywords is not None
-        if not self._hidden_by_reference(schema):
-            yield from self._type(keywords, kind)
-            yield from self._values(schema, keywords, kind)
-            yield from self._types.of(schema, kind)
-        for keyword in _PLACE_REFERENCES:
-            if keyword in keywords:
-                yield self._reference(schema, keyword, kind, tracking)
-                if self._hidden_by_reference(schema):
-                    return
-        for part in keywords.get("allOf", ()):
-            yield self._schema(part, kind, tracking)
-        if "anyOf" in keywords:
-            yield self._any_of(schema, keywords["anyOf"], kind, tracking)
-        if "oneOf" in keywords:
-            yield self._one_of([self.library.at(part) for part in keywords["oneOf"]], kind, tracking)
-        if "not" in keywords:
-            yield self._not(self.library.at(keywords["not"]), kind)
-        if "if" in keywords and (tracking or keywords.keys() & {"then", "else"}):
-            yield self._if(keywords, kind, tracking)
-        for keyword in ("dependentSchemas", "dependencies"):
-            for name, part in keywords.get(keyword, {}).items():
-                if isinstance(part, dict | bool) and kind == "object":
-                    yield self._dependent(name, part, tracking)
+        if self._hidden_by_reference(schema):
+            yield from self._inlined(self.library.meant(schema), kind, tracking)
+            return
+        yield from self._type(keywords, kind)
+        yield from self._values(schema, keywords, kind)
+        # In the order of the text, for it decides about the order of the members of an object.
+        own_place = "properties" if "properties" in keywords else next(iter(keywords), None)
+        for keyword in keywords:
+            if keyword == own_place:
+                yield from self._types.of(schema, kind)
+            yield from self._in_place(schema, keyword, kind, tracking)
+
+    def _in_place(self, schema: Schema, keyword: str, kind: JsonType, tracking: bool) -> Iterator[Assertion]:
+        """What a keyword that applies schemas to the value itself asserts."""
+        keywords = schema.keywords or {}
+        value = keywords[keyword]
+        match keyword:
+            case "$ref" | "$dynamicRef" | "$recursiveRef":
+                yield from self._inlined(self.library.resolve(schema, keyword), kind, tracking)
+            case "allOf":
+                for part in value:
+                    yield from self._inlined(self.library.at(part), kind, tracking)
+            case "anyOf":
+                yield self._any_of(schema, value, kind, tracking)
+            case "oneOf":
+                yield self._one_of([self.library.at(part) for part in value], kind, tracking)
+            case "not":
+                yield self._not(self.library.at(value), kind)
+            case "if" if tracking or keywords.keys() & {"then", "else"}:
+                yield self._if(keywords, kind, tracking)
+            case "dependentSchemas" | "dependencies" if kind == "object":
+                for name, part in value.items():
+                    if isinstance(part, dict | bool):
+                        yield self._dependent(name, part, tracking)
 
     # --- keywords that speak about the same value -----------------------------------------------------------
 
@@ -204,20 +257,6 @@ class Expander:
             {"type": "object", "properties": parts, "required": list(value), "additionalProperties": False}, origin
         )
 
-    def _reference(self, schema: Schema, keyword: str, kind: JsonType, tracking: bool) -> Assertion:
-        target = self.library.resolve(schema, keyword)
-        seen = {schema}
-        while target.keywords is not None and target.keywords.keys() == {"$ref"}:  # a chain, however long
-            if target in seen:
-                raise schema.refuse(keyword, "the schema refers to itself for the same value")
-            seen.add(target)
-            target = self.library.resolve(target, "$ref")
-        return Assertion(lambda: self._of(target, True, kind, tracking), lambda: self._of(target, False, kind))
-
-    def _schema(self, part: JsonValue, kind: JsonType, tracking: bool) -> Assertion:
-        schema = self.library.at(part)
-        return Assertion(lambda: self._of(schema, True, kind, tracking), lambda: self._of(schema, False, kind))
-
     def _not(self, schema: Schema, kind: JsonType) -> Assertion:
         def fails() -> Alternatives:
             return tuple(map(forget, self._of(schema, True, kind)))
@@ -241,18 +280,18 @@ class Expander:
     def _one_of(self, schemas: list[Schema], kind: JsonType, tracking: bool) -> Assertion:
         """Exactly one holds. A branch is cut by the others only where they overlap, which is rare and keeps it small."""
 
-        def holds() -> Alternatives:
+        def within(context: Alternatives) -> Alternatives:
             sides = [self._of(part, True, kind, tracking) for part in schemas]
             found: list[Shape] = []
             for index, side in enumerate(sides):
-                for shape in side:
+                for shape in self._product((context, side), kind):
                     others = (
                         self._of(schemas[other], False, kind)
                         for other, rival in enumerate(sides)
                         if other != index and self._product(((shape,), rival), kind)
                     )
                     found.extend(self._product(_before((shape,), others), kind))
-            return _distinct(found)
+            return self._distinct(found)
 
         def fails() -> Alternatives:
             none = self._product((self._of(part, False, kind) for part in schemas), kind)
@@ -267,7 +306,7 @@ class Expander:
             )
             return self._union(_before(none, pairs))
 
-        return Assertion(holds, fails)
+        return Assertion(lambda: within((ANY_SHAPE[kind],)), fails, within)
 
     def _if(self, keywords: dict[str, JsonValue], kind: JsonType, tracking: bool) -> Assertion:
         condition = self.library.at(keywords["if"])
@@ -292,8 +331,30 @@ class Expander:
 
     # --- algebra --------------------------------------------------------------------------------------------
 
+    def _conjoined(self, assertions: Iterable[Assertion], kind: JsonType) -> Alternatives:
+        """The shapes for which all assertions hold; those that profit from a context come after the others."""
+        known: list[Assertion] = []
+        later: list[tuple[int, Callable[[Alternatives], Alternatives]]] = []
+        for assertion in assertions:
+            if assertion.within is None:
+                known.append(assertion)
+            else:
+                later.append((len(known), assertion.within))
+        sides: list[Alternatives] = []
+
+        def sides_in_order() -> Iterator[Alternatives]:
+            for assertion in known:
+                sides.append(assertion.holds())
+                yield sides[-1]
+
+        found = self._product(sides_in_order(), kind)
+        for place, within in later:
+            if found:
+                found = _in_text_order(within(found), sides[place:])
+        return found
+
     def _union(self, sides: Iterable[Alternatives]) -> Alternatives:
-        return _distinct([shape for side in sides for shape in side])
+        return self._distinct([shape for side in sides for shape in side])
 
     def _product(self, sides: Iterable[Alternatives], kind: JsonType) -> Alternatives:
         """Every way to take one shape from each side, conjoined, without those that are plainly empty."""
@@ -304,7 +365,7 @@ class Expander:
                 found, first = side, False
             else:
                 self._spend(len(found) * len(side))
-                found = _distinct([met for left in found for right in side if (met := self._meet(left, right))])
+                found = self._distinct([met for left in found for right in side if (met := self._meet(left, right))])
             if not found:
                 break
         return found
@@ -319,15 +380,36 @@ class Expander:
             self._spend(len(left.values))
             kept = {key: value for key, value in left.values.items() if self.reasoner.admits(right, value)}
             return FiniteShape(kept) if kept else None
-        met: Shape = meet(left, right)  # type: ignore[type-var]
+        met: Shape = self.reasoner.simplified(meet(left, right))  # type: ignore[type-var]
         return None if self.reasoner.is_empty(met) else met
+
+    def _distinct(self, shapes: list[Shape]) -> Alternatives:
+        """Without repetitions and without shapes that plainly lie inside another one."""
+        if len(shapes) < 2:
+            return tuple(shapes)
+        kept: list[Shape] = []
+        for shape in shapes:
+            self._spend(len(kept))
+            if not any(is_inside(shape, other) for other in kept):
+                kept = [other for other in kept if not is_inside(other, shape)]
+                kept.append(shape)
+        if len(kept) > MAX_ALTERNATIVES:
+            raise self._too_many(f"more than {MAX_ALTERNATIVES} alternatives for one value")
+        return tuple(kept)
 
     def _spend(self, amount: int) -> None:
         self._work += amount
         if self._work > MAX_WORK:
-            raise UnsupportedConstraint(
-                f"the schema needs more than {MAX_WORK} combinations of alternatives", keyword="anyOf", param="schema"
-            )
+            raise self._too_many(f"more than {MAX_WORK} combinations of alternatives")
+
+    def _too_many(self, what: str) -> UnsupportedConstraint:
+        """Blames the innermost schema being expanded, by the keyword of it that multiplies."""
+        schema = next(reversed(self._open), (self.library.main,))[0]
+        return schema.refuse(self._blamed(schema), f"it makes {what}")
+
+    @staticmethod
+    def _blamed(schema: Schema) -> str:
+        return next((name for name in _BRANCHING if name in (schema.keywords or {})), "properties")
 
 
 def _before(first: Alternatives, others: Iterable[Alternatives]) -> Iterator[Alternatives]:
@@ -335,18 +417,17 @@ def _before(first: Alternatives, others: Iterable[Alternatives]) -> Iterator[Alt
     yield from others
 
 
-def _distinct(shapes: list[Shape]) -> Alternatives:
-    if len(shapes) > MAX_ALTERNATIVES:
-        raise UnsupportedConstraint(
-            f"the schema has more than {MAX_ALTERNATIVES} alternatives for one value", keyword="anyOf", param="schema"
-        )
-    if len(shapes) < 2:
-        return tuple(shapes)
-    kept: list[Shape] = []
-    for shape in shapes:
-        if shape not in kept:
-            kept.append(shape)
-    return tuple(kept)
+def _in_text_order(found: Alternatives, following: list[Alternatives]) -> Alternatives:
+    """Put the rules about members that follow in the text behind those that were conjoined after them."""
+    behind = {rule for side in following for shape in side if isinstance(shape, ObjectShape) for rule in shape.rules}
+    if not behind:
+        return found
+    return tuple(
+        replace(shape, rules=tuple(sorted(shape.rules, key=lambda rule: rule in behind)))
+        if isinstance(shape, ObjectShape)
+        else shape
+        for shape in found
+    )
 
 
 def _decimal_of(value: JsonValue) -> object:

@@ -10,6 +10,7 @@ Spelling policy: every character stands for itself, except ``"``, ``\\`` and con
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -22,6 +23,7 @@ from radixrt.grammar.utf8 import ALL_CHARACTERS
 __all__ = ["Languages"]
 
 EMPTINESS_FUEL: Final = 100_000  # what one proof of emptiness may cost; without a proof a language counts as not empty
+_ESCAPE: Final = re.compile(r"\\.", re.DOTALL)
 _SHORT_ESCAPES: Final = {0x08: b"b", 0x09: b"t", 0x0A: b"n", 0x0C: b"f", 0x0D: b"r"}
 
 
@@ -44,7 +46,7 @@ class Languages:
         known = self._patterns.get(pattern)
         if known is None:
             try:
-                known = ecma_search(self.pool, pattern)
+                known = ecma_search(self.pool, _ESCAPE.sub(_without_needless_escape, pattern))
             except UnsupportedConstraint as error:
                 raise UnsupportedConstraint(
                     f"pattern at {location}: {error.message}",
@@ -163,6 +165,11 @@ class Languages:
         slash = ord("/")
         images[slash] = pool.alt(images[slash], pool.literal(b"\\/"))
         return images
+
+
+def _without_needless_escape(match: re.Match[str]) -> str:
+    """``\\_`` means the underscore in every dialect but the strictest, and is common."""
+    return "_" if match[0] == r"\_" else match[0]
 
 
 def _mask(characters: Iterable[str]) -> int:

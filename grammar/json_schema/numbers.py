@@ -107,9 +107,10 @@ class NumberLanguage:
         parts = [self._between(shape)]
         if shape.integral is False:
             parts.append(pool.concat(pool.opt(self._minus), self._integer, self._nonzero_fraction))
-        parts.extend(self._multiples(step, trailing=EMPTY) for step in sorted(shape.multiples))
+        one_zero = self._text("0")
+        parts.extend(self._multiples(step, zeros=one_zero, longer=EMPTY) for step in sorted(shape.multiples))
         for step in sorted(shape.non_multiples):
-            parts.append(pool.not_(self._multiples(step, trailing=self._zeros)))
+            parts.append(pool.not_(self._multiples(step, zeros=pool.plus(one_zero), longer=self._zeros)))
         parts.extend(pool.not_(self._any_spelling(value)) for value in sorted(shape.excluded))
         plain = pool.and_(*parts)
         if shape.integral is None and not (shape.multiples or shape.non_multiples or shape.excluded):
@@ -297,18 +298,19 @@ class NumberLanguage:
         exact = Fraction(step)
         return self._pool.concat(self._pool.opt(self._minus), self._digits_divisible(exact.numerator, 0))
 
-    def _multiples(self, step: Decimal, *, trailing: Rx) -> Rx:
-        """Signed numbers without exponent that are multiples of ``step``; ``trailing`` zeros may follow the fraction."""
+    def _multiples(self, step: Decimal, *, zeros: Rx, longer: Rx) -> Rx:
+        """Signed numbers without exponent that are multiples of ``step``.
+
+        ``zeros`` may be the fraction of an integer, ``longer`` zeros may follow any other fraction.
+        """
         pool = self._pool
         places = max(0, -int(step.normalize().as_tuple().exponent))
-        factor = int(step.scaleb(places)) if places < 1000 else 0
+        factor = int(step.scaleb(places))
         choices = []
         for taken in range(places + 1):
             divisor = factor // gcd(factor, 10 ** (places - taken))
-            choices.append(self._digits_divisible(divisor, taken))
-        if trailing != EMPTY:
-            point_zeros = pool.concat(self._point, pool.plus(self._text("0")))
-            choices = [pool.concat(choices[0], pool.opt(point_zeros)), *(pool.concat(c, trailing) for c in choices[1:])]
+            tail = longer if taken else pool.opt(pool.concat(self._point, zeros))
+            choices.append(pool.concat(self._digits_divisible(divisor, taken), tail))
         return pool.concat(pool.opt(self._minus), pool.alt(*choices))
 
     def _digits_divisible(self, divisor: int, taken: int) -> Rx:

@@ -7,7 +7,7 @@ unproductive rules finds later. ``admits`` is exact.
 from __future__ import annotations
 
 from collections.abc import Callable
-from decimal import Decimal
+from dataclasses import replace
 from typing import Final
 
 from radixrt.grammar.json_schema.languages import Languages
@@ -33,9 +33,17 @@ LOOK_ITEMS: Final = 16  # required items that it looks at
 
 
 class Reasoner:
-    def __init__(self, languages: Languages, expand: Callable[[Goal, JsonType], tuple[Shape, ...]]) -> None:
+    """``expand`` gives the shapes of a goal; ``is_deep`` says that it is too busy for mere curiosity."""
+
+    def __init__(
+        self,
+        languages: Languages,
+        expand: Callable[[Goal, JsonType], tuple[Shape, ...]],
+        is_deep: Callable[[], bool],
+    ) -> None:
         self._languages = languages
         self._expand = expand
+        self._is_deep = is_deep
         self._depth = 0
         self._string_languages: dict[StringShape, int] = {}
         self._empty_goals: dict[Goal, bool] = {}
@@ -77,6 +85,32 @@ class Reasoner:
         return join_goals(
             *(rule.prefix[index] if index < len(rule.prefix) else rule.rest for rule in shape.rules)
         )
+
+    # --- simplification -------------------------------------------------------------------------------------
+
+    def simplified(self, shape: Shape) -> Shape:
+        """The same values without rules that say what the others imply already.
+
+        What the negation of a schema leaves are rules about one name; in a closed world of discriminators nearly all of them
+        are implied ("kind is not b" where it is "a"), and shapes without them become equal.
+        """
+        if not isinstance(shape, ObjectShape) or len(shape.rules) < 2:
+            return shape
+        kept = list(shape.rules)
+        for rule in shape.rules:
+            if len(kept) > 1 and self._is_implied(rule, [other for other in kept if other is not rule]):
+                kept.remove(rule)
+        return shape if len(kept) == len(shape.rules) else replace(shape, rules=tuple(kept))
+
+    def _is_implied(self, rule: NameRule, others: list[NameRule]) -> bool:
+        if rule.evaluates or rule.patterns or rule.additional or len(rule.named) != 1:
+            return False
+        name, goal = rule.named[0]
+        if len(goal) != 1:
+            return False
+        known = join_goals(*(self._rule_under_name(other, name) for other in others))
+        ((schema, holds),) = goal
+        return bool(known) and self.is_empty_goal(join_goals(known, ((schema, not holds),)))
 
     # --- membership -----------------------------------------------------------------------------------------
 
@@ -140,7 +174,7 @@ class Reasoner:
         known = self._empty_goals.get(goal)
         if known is not None:
             return known
-        if self._depth >= LOOK_DEPTH:
+        if self._depth >= LOOK_DEPTH or self._is_deep():
             return False
         self._depth += 1
         try:

@@ -30,6 +30,7 @@ __all__ = [
     "StringShape",
     "finite",
     "goal_of",
+    "is_inside",
     "is_never",
     "join_goals",
     "meet",
@@ -140,9 +141,14 @@ class NameRule:
     evaluates: bool = True
     evaluates_rest: bool = False
     by_name: dict[str, Goal] = field(init=False, repr=False, compare=False)
+    _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "by_name", dict(self.named))
+        object.__setattr__(self, "_hash", hash((self.named, self.patterns, self.additional)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,3 +268,42 @@ def _meet_numbers(left: NumberShape, right: NumberShape) -> NumberShape:
     ):
         met = replace(met, high=right.high, high_open=right.high_open)
     return met
+
+
+# --- inclusion -------------------------------------------------------------------------------------------------
+
+
+def is_inside(inner: Shape, outer: Shape) -> bool:
+    """Whether ``inner`` makes every demand that ``outer`` makes; no proof beyond that is attempted."""
+    if inner is outer:
+        return True
+    if isinstance(inner, FiniteShape) and isinstance(outer, FiniteShape):
+        return inner.values.keys() <= outer.values.keys()
+    if isinstance(inner, StringShape) and isinstance(outer, StringShape):
+        return (
+            _within(inner, outer) and inner.languages >= outer.languages and inner.excluded >= outer.excluded
+        )
+    if isinstance(inner, ArrayShape) and isinstance(outer, ArrayShape):
+        return (
+            _within(inner, outer)
+            and set(inner.rules) >= set(outer.rules)
+            and set(inner.counts) >= set(outer.counts)
+            and (outer.unique is None or inner.unique is not None)
+        )
+    if isinstance(inner, ObjectShape) and isinstance(outer, ObjectShape):
+        return (
+            _within(inner, outer)
+            and len(inner.rules) >= len(outer.rules)
+            and set(inner.required) >= set(outer.required)
+            and set(inner.rules) >= set(outer.rules)
+            and set(inner.names) >= set(outer.names)
+            and set(inner.somes) >= set(outer.somes)
+        )
+    return inner == outer
+
+
+_Sized = StringShape | ArrayShape | ObjectShape
+
+
+def _within(inner: _Sized, outer: _Sized) -> bool:
+    return inner.low >= outer.low and (outer.high is None or (inner.high is not None and inner.high <= outer.high))
