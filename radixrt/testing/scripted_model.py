@@ -127,15 +127,16 @@ class ScriptedModel:
         begin, end = int(batch.query_start[row]), int(batch.query_start[row + 1])
         slots = batch.context_slots[row]
         cached = len(slots) - (end - begin)
-        # Layer 1: a token's state is a digest of the (token, position) pairs at and before it.
+        # Where a slot stands in the list counts too: attention reads it in position order.
+        place = 2 * np.arange(len(slots), dtype=np.uint64) + np.uint64(1)
         with np.errstate(over="ignore"):
-            words = self._tokens[slots].astype(np.uint64) << np.uint64(32) ^ self._positions[slots].astype(
-                np.uint64
-            )
-            digests = np.cumsum(_mix(words * _GOLDEN), dtype=np.uint64)
+            # Layer 1: a token's state is a digest of the (token, position) pairs at and before it.
+            words = self._tokens[slots].astype(np.uint64) << np.uint64(32)
+            words ^= self._positions[slots].astype(np.uint64)
+            digests = np.cumsum(_mix(words * _GOLDEN) * place, dtype=np.uint64)
             self._states[slots[cached:]] = _mix(digests[cached:])
             # Layer 2: what is predicted is a digest of the states at and before the position, as stored.
-            seeds = _mix(np.cumsum(self._states[slots], dtype=np.uint64) + self._seed)
+            seeds = _mix(np.cumsum(self._states[slots] * place, dtype=np.uint64) + self._seed)
         need = np.flatnonzero(wanted[begin:end]) + cached
         if self.script is not None:
             self._check_context(slots, digests)
