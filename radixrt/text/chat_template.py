@@ -23,7 +23,7 @@ __all__ = ["ChatTemplate"]
 MAX_TEMPLATE_CHARS = 1 << 18
 MAX_ROLE_CHARS = 64
 # Work that one rendering may do: a share for the template and one for each message and character of input.
-_STEPS, _STEPS_PER_MESSAGE = 500_000, 1_000
+_STEPS, _STEPS_PER_MESSAGE = 300_000, 1_000
 _CHARS, _CHARS_PER_MESSAGE, _CHARS_PER_CHAR = 16 << 20, 64 << 10, 64
 _ROLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_. -]*")
 _RESERVED = frozenset({"messages", "add_generation_prompt"})

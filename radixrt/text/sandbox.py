@@ -9,6 +9,7 @@ does not know what is rendered.
 from __future__ import annotations
 
 import datetime
+import functools
 import json
 import re
 import threading
@@ -21,6 +22,7 @@ import jinja2.ext
 import jinja2.nodes
 import jinja2.sandbox
 from jinja2.runtime import LoopContext, Undefined
+from jinja2.utils import Namespace
 
 __all__ = ["Budget", "BudgetExceeded", "TemplateEnvironment"]
 
@@ -96,7 +98,8 @@ class TemplateEnvironment(jinja2.sandbox.ImmutableSandboxedEnvironment):
         for name, function in list(self.filters.items()):
             if name in _CHECKED_FILTERS:
                 self.filters[name] = _checked_filter(self, name, function)
-        self.filters["tojson"] = _to_json
+        self.filters["tojson"] = self._to_json
+        self.filters["string"] = self._string_filter
         self.filters["replace"] = self._replace_filter
         self.filters["trim"] = _trim
         self.filters["join"] = self._join_filter
@@ -130,8 +133,31 @@ class TemplateEnvironment(jinja2.sandbox.ImmutableSandboxedEnvironment):
         return _charged(template)
 
     def _finalize(self, value: Any) -> Any:
-        if isinstance(value, str):
-            self.budget.charge(1, len(value))
+        self._weigh(value)
+        return value
+
+    def _weigh(self, value: Any) -> None:
+        """Charge what it takes to walk or to write out a value, shared parts each time they are met."""
+        pending = [value]
+        while pending:
+            item = pending.pop()
+            if isinstance(item, str):
+                self.budget.charge(1, len(item))
+                continue
+            self.budget.charge()
+            if isinstance(item, Mapping):
+                pending.extend(item.values())
+                pending.extend(item.keys())
+            elif isinstance(item, (list, tuple, set)):
+                pending.extend(item)
+            elif isinstance(item, Namespace):
+                pending.extend(vars(item).values())
+            elif isinstance(item, int) and item.bit_length() > _MAX_POWER_BITS:
+                raise BudgetExceeded("the template computes too large a number")
+
+    def weighed(self, value: Any) -> Any:
+        """Every list, tuple and dictionary that a template writes goes through here."""
+        self._weigh(value)
         return value
 
     def count_items(self, items: Any, chars: int = 0) -> Any:
@@ -140,8 +166,8 @@ class TemplateEnvironment(jinja2.sandbox.ImmutableSandboxedEnvironment):
 
     def concatenate(self, *parts: Any) -> str:
         """What ``~`` does."""
+        self._weigh(parts)
         texts = [part if isinstance(part, str) else str(part) for part in parts]
-        self.budget.charge(len(texts), sum(map(len, texts)))
         whole: str = ""
         for text in texts:
             whole = whole + text
@@ -165,7 +191,7 @@ class TemplateEnvironment(jinja2.sandbox.ImmutableSandboxedEnvironment):
         elif operator == "+" and hasattr(left, "__len__") and hasattr(right, "__len__"):
             self.budget.charge(1, len(left) + len(right))
         elif operator == "%" and isinstance(left, str):
-            _check_format(left)
+            self.charge_format(left, left.count("%"), right)
         return super().call_binop(context, operator, left, right)
 
     def call(__self, __context: Any, __obj: Any, *args: Any, **kwargs: Any) -> Any:
@@ -186,9 +212,6 @@ class TemplateEnvironment(jinja2.sandbox.ImmutableSandboxedEnvironment):
             self._charge_replace(owner, args[0], args[1])
         elif name == "join" and args:
             self._charge_join(owner, args[0])
-        elif name in ("format", "format_map"):
-            _check_format(owner)
-            _check_numbers((*args, *kwargs.values()))
         elif name == "translate":
             raise BudgetExceeded("the template uses 'translate', which is not available")
         elif name in ("center", "ljust", "rjust", "zfill", "expandtabs"):
@@ -196,6 +219,31 @@ class TemplateEnvironment(jinja2.sandbox.ImmutableSandboxedEnvironment):
             if name == "expandtabs":
                 size = next((value for value in (*args, *kwargs.values()) if isinstance(value, int)), 8)
                 self.budget.charge(1, owner.count("\t") * max(size, 0))
+
+    def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
+        """Jinja's safe ``str.format``, charged."""
+        formatter = super().wrap_str_format(value)
+        if formatter is None:
+            return None
+        safe, text = formatter, value.__self__
+
+        def charged(*args: Any, **kwargs: Any) -> str:
+            self.charge_format(text, text.count("{"), (args, kwargs))
+            return safe(*args, **kwargs)
+
+        return functools.update_wrapper(charged, formatter)
+
+    def charge_format(self, text: str, fields: int, values: Any) -> None:
+        """Charge for ``fields`` places that may each hold all the values."""
+        if _LONG_NUMBER.search(text):
+            raise BudgetExceeded("the template formats with too large a width")
+        before = self.budget.chars
+        self._weigh(values)
+        self.budget.charge(fields, fields * (before - self.budget.chars) + len(text))
+        leaves = values if isinstance(values, tuple) else (values,)
+        _check_numbers(
+            tuple(leaf for value in leaves for leaf in (value if isinstance(value, tuple) else (value,)))
+        )
 
     def _charge_replace(self, text: Any, old: Any, new: Any) -> None:
         if isinstance(text, str) and isinstance(old, str) and isinstance(new, str):
@@ -211,6 +259,7 @@ class TemplateEnvironment(jinja2.sandbox.ImmutableSandboxedEnvironment):
             self.budget.charge(len(items), len(items) * len(separator) + total)
 
     def _replace_filter(self, value: Any, old: Any, new: Any, count: int | None = None) -> str:
+        self._weigh(value)
         text = value if isinstance(value, str) else str(value)
         self._charge_replace(text, old, new)
         return text.replace(str(old), new if isinstance(new, str) else str(new), -1 if count is None else count)
@@ -218,19 +267,40 @@ class TemplateEnvironment(jinja2.sandbox.ImmutableSandboxedEnvironment):
     def _join_filter(self, value: Any, d: Any = "", attribute: str | int | None = None) -> str:
         if attribute is not None:
             value = [self.getitem(item, attribute) for item in value]
-        items = [item if isinstance(item, str) else str(item) for item in value]
+        items = list(value)
+        self._weigh(items)
+        items = [item if isinstance(item, str) else str(item) for item in items]
         self._charge_join(str(d), items)
         whole = ""
         for at, item in enumerate(items):
             whole = item if at == 0 else whole + d + item
         return whole
 
+    def _to_json(
+        self,
+        value: Any,
+        ensure_ascii: bool = False,
+        indent: int | None = None,
+        separators: tuple[str, str] | None = None,
+        sort_keys: bool = False,
+    ) -> str:
+        if isinstance(indent, int):
+            _check_numbers((indent,))
+        self._weigh((value, separators))
+        return json.dumps(
+            value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
+        )
+
+    def _string_filter(self, value: Any) -> str:
+        self._weigh(value)
+        return value if isinstance(value, str) else str(value)
+
 
 # --- changes to the template's tree ------------------------------------------------------------------------------
 
 
 def _charged(template: jinja2.nodes.Template) -> jinja2.nodes.Template:
-    """Let every loop and every ``~`` go through the counting functions."""
+    """Let every loop, every ``~`` and every container written out go through the counting functions."""
     for loop in template.find_all(jinja2.nodes.For):
         literal = sum(len(data.data) for data in loop.find_all(jinja2.nodes.TemplateData))
         size = jinja2.nodes.Const(literal, lineno=loop.lineno)
@@ -238,14 +308,20 @@ def _charged(template: jinja2.nodes.Template) -> jinja2.nodes.Template:
     for node in list(template.find_all(jinja2.nodes.Node)):
         for field, value in node.iter_fields():
             if isinstance(value, list):
-                value[:] = map(_charged_concat, value)
+                value[:] = map(_charged_expression, value)
             else:
-                setattr(node, field, _charged_concat(value))
+                setattr(node, field, _charged_expression(value))
     return template
 
 
-def _charged_concat(value: Any) -> Any:
-    return _call("concatenate", value.nodes, value.lineno) if isinstance(value, jinja2.nodes.Concat) else value
+def _charged_expression(value: Any) -> Any:
+    if isinstance(value, jinja2.nodes.Concat):
+        return _call("concatenate", value.nodes, value.lineno)
+    if isinstance(value, (jinja2.nodes.List, jinja2.nodes.Dict)) or (
+        isinstance(value, jinja2.nodes.Tuple) and value.ctx == "load"
+    ):
+        return _call("weighed", [value], value.lineno)
+    return value
 
 
 def _call(method: str, args: list[Any], lineno: int) -> jinja2.nodes.Call:
@@ -278,9 +354,10 @@ def _checked_filter(
     def checked(*args: Any, **kwargs: Any) -> Any:
         values = (*args, *kwargs.values())
         _check_numbers(values)
+        environment.weighed(values)
         texts = [value for value in values if isinstance(value, str)]
         if name == "format" and texts:
-            _check_format(texts[0])
+            environment.charge_format(texts[0], texts[0].count("%"), values)
         if name == "indent" and len(texts) > 1:
             environment.budget.charge(1, texts[0].count("\n") * sum(map(len, texts[1:])))
         result = function(*args, **kwargs)
@@ -300,25 +377,8 @@ def _check_numbers(values: tuple[Any, ...]) -> None:
         raise BudgetExceeded(f"the template asks for a size above {MAX_NUMBER_ARGUMENT}")
 
 
-def _check_format(text: str) -> None:
-    if _LONG_NUMBER.search(text):
-        raise BudgetExceeded("the template formats with too large a width")
-
-
 def _trim(value: Any, chars: str | None = None) -> str:
     return (value if isinstance(value, str) else str(value)).strip(chars)
-
-
-def _to_json(
-    value: Any,
-    ensure_ascii: bool = False,
-    indent: int | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,
-) -> str:
-    if isinstance(indent, int):
-        _check_numbers((indent,))
-    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 
 def _raise_exception(message: Any) -> None:
@@ -326,5 +386,6 @@ def _raise_exception(message: Any) -> None:
 
 
 def _strftime_now(format: str) -> str:
-    _check_format(format)
+    if _LONG_NUMBER.search(format):
+        raise BudgetExceeded("the template formats with too large a width")
     return datetime.datetime.now().strftime(format)
