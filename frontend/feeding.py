@@ -9,17 +9,16 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
-from collections.abc import Callable, Iterable, Sized
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
 from radixrt.api import Usage
-from radixrt.errors import InvalidRequest
 from radixrt.frontend.run import Run
 from radixrt.frontend.threads import Executor
 from radixrt.frontend.waiting import call_soon
 
-__all__ = ["Feed", "Prepare"]
+__all__ = ["Feed", "Prepare", "ProgressBar"]
 
 Prepare = Callable[[int, Any], tuple[Run, dict[str, Any] | None]]  # a row without arguments has failed already
 
@@ -62,23 +61,24 @@ class Feed:
 
     # --- feeding, on its own thread ---
 
-    def run(self, rows: Iterable[Any], function: Callable[..., Any], *, progress: bool | None, name: str) -> None:
+    def run(self, rows: Iterable[Any], function: Callable[..., Any], bar: ProgressBar) -> None:
         """Pull and begin rows until there are no more, then wait for the last. The thread's whole life."""
-        bar = _progress_bar(progress, len(rows) if isinstance(rows, Sized) else None, name)
         try:
             self._pull(rows, function, bar)
         except BaseException as error:  # noqa: BLE001  (the rows' own error: whoever iterates gets it)
             self.source_error = error
-        with self._changed:
-            self.exhausted = True
-            self._wake()
-            while self._in_flight:
-                self._changed.wait()
-                bar.show(self.finished)
-        bar.close()
-        self._executor.close()
+        try:
+            with self._changed:
+                self.exhausted = True
+                self._wake()
+                while self._in_flight:
+                    self._changed.wait()
+                    bar.show(self.finished)
+        finally:
+            bar.close()
+            self._executor.close()
 
-    def _pull(self, rows: Iterable[Any], function: Callable[..., Any], bar: _Bar) -> None:
+    def _pull(self, rows: Iterable[Any], function: Callable[..., Any], bar: ProgressBar) -> None:
         iterator = iter(rows)
         while self._wait_for_room(bar):
             row = next(iterator, _END)
@@ -86,7 +86,7 @@ class Feed:
                 return
             self._begin(row, function)
 
-    def _wait_for_room(self, bar: _Bar) -> bool:
+    def _wait_for_room(self, bar: ProgressBar) -> bool:
         """False when nothing more is wanted."""
         with self._changed:
             while not self.cancelled:
@@ -228,11 +228,15 @@ def _end_sleep(sleeper: asyncio.Future[None]) -> None:
         sleeper.set_result(None)
 
 
-class _Bar:
-    """A progress bar, or nothing at all."""
+class ProgressBar:
+    """A bar on stderr, or with ``shown`` False nothing at all."""
 
-    def __init__(self, bar: Any = None) -> None:
-        self._bar = bar
+    def __init__(self, shown: bool, total: int | None, name: str) -> None:
+        self._bar: Any = None
+        if shown:
+            from tqdm import tqdm
+
+            self._bar = tqdm(total=total, desc=name, unit="row", file=sys.stderr)
 
     def show(self, finished: int) -> None:
         if self._bar is not None and finished > self._bar.n:
@@ -241,13 +245,3 @@ class _Bar:
     def close(self) -> None:
         if self._bar is not None:
             self._bar.close()
-
-
-def _progress_bar(progress: bool | None, total: int | None, name: str) -> _Bar:
-    if progress is not None and not isinstance(progress, bool):
-        raise InvalidRequest("progress must be True, False or None", param="progress")
-    if progress is False or (progress is None and not sys.stderr.isatty()):
-        return _Bar()
-    from tqdm import tqdm
-
-    return _Bar(tqdm(total=total, desc=name, unit="row", file=sys.stderr))

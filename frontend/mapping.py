@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import weakref
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Sized
 from functools import partial
@@ -10,7 +11,7 @@ from typing import Any, Self
 
 from radixrt.api import Usage
 from radixrt.errors import InvalidRequest
-from radixrt.frontend.feeding import Feed, Prepare
+from radixrt.frontend.feeding import Feed, Prepare, ProgressBar
 from radixrt.frontend.run import Run
 from radixrt.frontend.threads import LoopExecutor, ThreadExecutor
 from radixrt.frontend.waiting import running_loop, spawn
@@ -48,7 +49,10 @@ class Runs:
         self._known_length = len(rows) if isinstance(rows, Sized) else None
         self._raise_on_error = raise_on_error
         self._finalizer = weakref.finalize(self, feed.cancel)
-        spawn(lambda: feed.run(rows, function, progress=progress, name=name), name=f"radixrt-{name}-rows")
+        on_terminal = bool(sys.stderr) and sys.stderr.isatty()
+        shown = on_terminal if progress is None else progress
+        bar = ProgressBar(shown, self._known_length, name)
+        spawn(lambda: feed.run(rows, function, bar), name=f"radixrt-{name}-rows")
 
     def __len__(self) -> int:
         """The number of rows; a ``TypeError`` while an iterable without length is still being read."""

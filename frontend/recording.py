@@ -17,7 +17,7 @@ import msgspec
 
 from radixrt.api import Node, NodeEvent
 from radixrt.arguments import OutputType
-from radixrt.errors import ErrorInfo, RadixrtError
+from radixrt.errors import ErrorInfo, RadixrtError, UnsatisfiableConstraint
 
 __all__ = ["BranchPath", "Record", "Recording", "SourceLine", "located", "program_line"]
 
@@ -102,8 +102,14 @@ class Record:
 
 def located(info: ErrorInfo, record: Record) -> RadixrtError:
     """The exception for a node's error, with the line of the program that wrote the node."""
-    message = f"{info.message} ({record.label} at {record.source})"
-    error = msgspec.structs.replace(info, message=message).to_exception()
+    message, param = f"{info.message} ({record.label} at {record.source})", info.param
+    if record.output is not None:
+        argument = record.output.argument
+        if param is None and info.code == UnsatisfiableConstraint.code:
+            param = argument
+        if param == argument:
+            message = f"{argument}: {message}"
+    error = msgspec.structs.replace(info, message=message, param=param).to_exception()
     source = record.source
     error.add_note(f'{record.label} was written in File "{source.file}", line {source.line}, in {source.function}')
     return error

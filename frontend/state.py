@@ -274,7 +274,10 @@ class ProgramState:
         return name in self._own or name in self._inherited
 
     def text(self) -> str:
-        """The content of this branch from the start of the program. Waits for what it holds."""
+        """The content of this branch from the start of the program. Waits for what it holds.
+
+        Tokens that were appended by id or spelling are not text and are left out.
+        """
         return plain_text(self._entries(), self._text_of)
 
     @property

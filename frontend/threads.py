@@ -85,10 +85,12 @@ class LoopExecutor:
         await self._closing.wait()
 
     def submit(self, run: Run, function: Function, arguments: Mapping[str, Any]) -> None:
-        if self._loop.is_closed():
+        try:
+            self._loop.call_soon_threadsafe(start_task, run, function, arguments)
+        except RuntimeError:
+            if not self._loop.is_closed():
+                raise
             run.fail(Cancelled("the event loop of the map is closed"))
-            return
-        call_soon(self._loop, lambda: start_task(run, function, arguments))
 
     def close(self) -> None:
         closing = self._closing

@@ -13,7 +13,7 @@ import numbers
 import re
 import types
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -195,12 +195,14 @@ def _kind(value: Any) -> str:
 class OutputType:
     """What a constrained output must look like, and what its text becomes.
 
-    ``parse`` takes a complete text and returns the value. A type with validators of its own may still refuse
-    it; then its own exception (``pydantic.ValidationError``) comes through.
+    ``argument`` is the name of the keyword argument it came from, for errors. ``parse`` takes a complete text and
+    returns the value. A type with validators of its own may still refuse it; then its own exception
+    (``pydantic.ValidationError``) comes through.
     """
 
     constraint: Constraint
     parser: Callable[[str], Any] = str
+    argument: str = ""
 
     def parse(self, text: str) -> Any:
         return self.parser(text)
@@ -238,9 +240,8 @@ def output_type(
         names = " and ".join(given)
         raise InvalidRequest(f"{names} exclude each other: give exactly one constraint", param=list(given)[1])
     [(name, value)] = given.items()
-    if isinstance(value, Constraint):
-        return _from_constraint(name, value)
-    return _READERS[name](value)
+    found = _from_constraint(name, value) if isinstance(value, Constraint) else _READERS[name](value)
+    return replace(found, argument=name)
 
 
 _KINDS: Mapping[str, tuple[str, ...]] = types.MappingProxyType(
