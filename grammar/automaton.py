@@ -25,6 +25,7 @@ Row = npt.NDArray[np.uint32]
 
 _ROOT = -1
 _MAX_FORCED_BYTES = 4096
+_PIECE = 64
 
 
 class Automaton:
@@ -64,8 +65,8 @@ class Automaton:
     def accepts(self, text: bytes) -> bool:
         """Whether ``text`` is a complete text of the grammar."""
         state = self.start
-        for begin in range(0, len(text), 4096):  # each piece with its own fuel: long texts are not hard ones
-            state = self.advance(state, text[begin : begin + 4096])
+        for begin in range(0, len(text), _PIECE):  # each with its own fuel: a long text is not a hard one
+            state = self.advance(state, text[begin : begin + _PIECE])
             if state == DEAD:
                 return False
         return self.is_accepting(state)

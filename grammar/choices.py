@@ -9,6 +9,7 @@ from radixrt.grammar.cfg import GrammarBuilder
 from radixrt.grammar.limits import GrammarLimits
 from radixrt.grammar.rules import Grammar
 from radixrt.grammar.rx import EMPTY, Pool, Rx
+from radixrt.kernels.cpu.trie_walk import common_prefix
 
 __all__ = ["choices_grammar", "one_of"]
 
@@ -42,23 +43,24 @@ def choices_grammar(pool: Pool, choices: Sequence[str], limits: GrammarLimits) -
 
 def one_of(pool: Pool, strings: Sequence[bytes]) -> Rx:
     """The union of some byte strings, with common beginnings (and, by interning, equal endings) shared."""
-    root: dict[int, dict] = {}  # type: ignore[type-arg]  # byte -> the same again; key -1 marks an end
-    for string in strings:
-        node = root
-        for byte in string:
-            node = node.setdefault(byte, {})
-        node[-1] = {}
-    # Bottom-up with an own stack: strings may be long.
-    terms: dict[int, Rx] = {}
-    stack = [root]
-    while stack:
-        node = stack[-1]
-        missing = [child for byte, child in node.items() if byte >= 0 and id(child) not in terms]
-        if missing:
-            stack.extend(missing)
-            continue
-        stack.pop()
-        if id(node) not in terms:
-            parts = [pool.concat(pool.byte_set(1 << b), terms[id(c)]) for b, c in node.items() if b >= 0]
-            terms[id(node)] = pool.alt(*parts, *([EMPTY] if -1 in node else []))
-    return terms[id(root)]
+    # The trie of the sorted strings, of which only the path to the latest string is kept: for each of its nodes the
+    # terms that lead away from it, first bytes included.
+    path: list[list[Rx]] = [[]]
+    previous = b""
+
+    def close(depth: int) -> None:
+        """Turn the nodes of the path below ``depth`` into terms of their parents."""
+        pool.fuel.spend(len(path) - depth)
+        while len(path) > depth + 1:
+            branches = path.pop()
+            tail = branches[0] if len(branches) == 1 else pool.alt(*branches)
+            path[-1].append(pool.concat(pool.byte_set(1 << previous[len(path) - 1]), tail))
+
+    for string in sorted(set(strings)):
+        shared = common_prefix(previous, string)
+        close(shared)
+        previous = string
+        path.extend([] for _ in range(len(string) - shared))
+        path[-1].append(EMPTY)
+    close(0)
+    return pool.alt(*path[0])

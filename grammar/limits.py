@@ -21,9 +21,9 @@ class GrammarLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Characters of a pattern, a grammar text or all choices together."""
     nesting: int = 100
     """Depth of groups in a regular expression."""
-    compile_fuel: int = 2_000_000
+    compile_fuel: int = 1_000_000
     """Elementary operations while compiling."""
-    step_fuel: int = 2_000_000
+    step_fuel: int = 500_000
     """Elementary operations in one ``accept``, ``fill_mask`` or ``forced_tokens``."""
     states: int = 100_000
     """Machine states of one grammar before its lazily built part is started afresh."""

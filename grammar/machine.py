@@ -76,6 +76,7 @@ class Machine:
         bottom = self._stack(True, frozenset())
         configs, accepting = self._close({self._item(grammar.root, _END): {bottom}})
         self.start = self._state(configs, accepting)
+        self.expand(self.start)  # so that what is too hard from the start is refused when it is compiled
 
     # --- what the owner asks -------------------------------------------------------------------------------------
 

@@ -138,14 +138,28 @@ class _Translator:
         return self._pool.repeat(body, node.low, node.high)
 
     def _look(self, node: Look, first: bool) -> Rx:
+        if not node.ahead:
+            return self._look_behind(node)
         pool = self._pool
-        body = self.translate(node.body, first and node.ahead, False)
-        if node.ahead:
-            rest = pool.concat(body, pool.all)
-            return pool.ahead(pool.not_(rest) if node.negative else rest)
-        if _looks_ahead(node.body):
+        rest = pool.concat(self.translate(node.body, first, False), pool.all)
+        return pool.ahead(pool.not_(rest) if node.negative else rest)
+
+    def _look_behind(self, node: Look) -> Rx:
+        """Assertions at the end of a lookbehind speak of this place, so they are moved out of it."""
+        parts = _flat(node.body)
+        end = len(parts)
+        while end and _is_zero_width(parts[end - 1]):
+            end -= 1
+        body, here = Seq(parts[:end]), Seq(parts[end:])
+        if _looks_beyond(body):
             raise UnsupportedConstraint("an assertion about what follows inside a lookbehind", keyword="lookbehind")
-        return self._behind(pool.concat(pool.all, body), not node.negative)
+        before = self.translate(body, False, False)
+        behind = self._behind(self._pool.concat(self._pool.all, before), not node.negative)
+        if not here.parts:
+            return behind
+        if node.negative:
+            return self._pool.alt(behind, self._look(Look(here, ahead=True, negative=True), False))
+        return self._pool.concat(behind, self.translate(here, False, False))
 
     def _behind(self, language: Rx, yes: bool) -> Rx:
         if language not in self.watched:
@@ -216,16 +230,33 @@ def _is_zero_width(node: Node) -> bool:
     return isinstance(node, Look | Anchor | Boundary)
 
 
-def _looks_ahead(node: Node) -> bool:
-    """Whether a node asks about what comes after it."""
-    if isinstance(node, Look):
-        return node.ahead or _looks_ahead(node.body)
+def _looks_beyond(node: Node) -> bool:
+    """Whether a node may ask about what comes after its own end. A boundary looks one character ahead."""
+    if isinstance(node, Seq):
+        for i, part in enumerate(node.parts):
+            inside = isinstance(part, Boundary) and any(map(_reads, node.parts[i + 1 :]))
+            if not inside and _looks_beyond(part):
+                return True
+        return False
+    if isinstance(node, Alt):
+        return any(map(_looks_beyond, node.options))
+    if isinstance(node, Repeat | Atomic):
+        return _looks_beyond(node.body)
     if isinstance(node, Anchor):
         return node.kind not in ("start", "line_start")
-    if isinstance(node, Boundary):
-        return True
+    if isinstance(node, Look):
+        return node.ahead or _looks_beyond(node.body)
+    return isinstance(node, Boundary)
+
+
+def _reads(node: Node) -> bool:
+    """Whether a node reads at least one character in any case."""
     if isinstance(node, Seq):
-        return any(map(_looks_ahead, node.parts))
+        return any(map(_reads, node.parts))
     if isinstance(node, Alt):
-        return any(map(_looks_ahead, node.options))
-    return isinstance(node, Repeat | Atomic) and _looks_ahead(node.body)
+        return all(map(_reads, node.options))
+    if isinstance(node, Repeat):
+        return node.low > 0 and _reads(node.body)
+    if isinstance(node, Atomic):
+        return _reads(node.body)
+    return isinstance(node, Chars)

@@ -8,6 +8,7 @@ pattern, a character class or a token is.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterable, Sequence
 
 from radixrt.grammar.limits import Fuel
@@ -90,36 +91,35 @@ class Pool(Terms):
         return self._nullable[self._key(term, flags)]
 
     def is_empty(self, term: Rx) -> bool:
-        """Whether no string at all is in ``term`` (not sensitive). Explores derivatives, shortest rest first."""
+        """Whether no string at all is in ``term`` (not sensitive). Searches derivatives, most promising first."""
         if self.plain[term]:
             return term == NONE
         if term in self._empty:
             return self._empty[term]
-        seen = {term}
-        path = [(term, self._by_length(term))]
-        while path:
+        came_from = {term: term}
+        queue = [(self._distance(term), term)]
+        while queue:
             self.fuel.spend(1)
-            x, rest = path[-1]
-            if self.null[x] or self._known_alive(x):
-                self._empty.update((y, False) for y, _ in path)
+            _, x = heapq.heappop(queue)
+            if self.null[x] or (self.plain[x] and x != NONE) or self._empty.get(x) is False:
+                while x != term:
+                    self._empty[x] = False
+                    x = came_from[x]
+                self._empty[term] = False
                 return False
-            while rest and (rest[-1] in seen or self._empty.get(rest[-1], False)):
-                rest.pop()
-            if rest:
-                following = rest.pop()
-                seen.add(following)
-                path.append((following, [] if self.plain[following] else self._by_length(following)))
-            else:
-                path.pop()
-        self._empty.update((x, True) for x in seen)
+            for _, y in self.arcs(x):
+                if y not in came_from and not self._empty.get(y, False):
+                    came_from[y] = x
+                    heapq.heappush(queue, (self._distance(y), y))
+        self._empty.update((x, True) for x in came_from)
         return True
 
-    def _known_alive(self, term: Rx) -> bool:
-        return (self.plain[term] and term != NONE) or self._empty.get(term) is False
-
-    def _by_length(self, term: Rx) -> list[Rx]:
-        """What may follow ``term``, the shortest rest last."""
-        return sorted({target for _, target in self.arcs(term)}, key=lambda x: -self.low[x])
+    def _distance(self, term: Rx) -> int:
+        """A guess of how far the end of a shortest string is: intersections need all their parts."""
+        kind, args = self.kind[term], self.args[term]
+        if kind == CLOSED:
+            return self._distance(args[0])
+        return sum(self.low[x] for x in args) if kind == AND else self.low[term]
 
     def byte_classes(self, terms: Iterable[Rx]) -> list[int]:
         """The coarsest partition of the 256 bytes (as masks) that no derivative of ``terms`` can tell apart."""
@@ -175,13 +175,14 @@ class Pool(Terms):
         while stack:
             x = stack[-1]
             kind, args = self.kind[x], self.args[x]
-            missing = [y for y in self._children(kind, args) if y not in done]
+            missing = [] if x in done else [y for y in self._children(kind, args) if y not in done]
             self.fuel.spend(1)
-            if x in done or not missing:
-                stack.pop()
-                done.setdefault(x, self._image(kind, args, done, images, valid))
-            else:
+            if missing:
                 stack.extend(missing)
+                continue
+            stack.pop()
+            if x not in done:
+                done[x] = self._image(kind, args, done, images, valid)
         return done[term]
 
     def _image(self, kind: int, args: tuple, done: dict[Rx, Rx], images: Sequence[Rx], valid: Rx) -> Rx:  # type: ignore[type-arg]
@@ -304,7 +305,7 @@ class Pool(Terms):
     def _is_null(self, term: Rx, flags: int) -> bool:
         kind, args = self.kind[term], self.args[term]
         if kind == BEHIND:
-            return bool(flags >> args[0] & 1) == args[1]
+            return bool(flags >> args[0] & 1) == bool(args[1])
         parts = [self._null_part(x, flags) for x in self._children(kind, args)]
         if kind == ALT:
             return any(parts)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from radixrt.kernels.cpu.library import native
 
-__all__ = ["NO_NODE", "TokenTrie", "TrieWalk", "run_walks"]
+__all__ = ["NO_NODE", "TokenTrie", "TrieWalk", "common_prefix", "run_walks"]
 
 NO_NODE = -2
 """Where the trie has nothing; -1 is its root."""
@@ -61,7 +61,7 @@ class TokenTrie:
         path: list[int] = []
         previous = b""
         for position, (data, _) in enumerate(order):
-            shared = _common_prefix(previous, data)
+            shared = common_prefix(previous, data)
             for node in reversed(path[shared:]):
                 end[node] = len(depth)
             del path[shared:]
@@ -228,7 +228,8 @@ def _run_python(walk: TrieWalk, table: npt.NDArray[np.int32], class_of: npt.NDAr
     walk.node = node
 
 
-def _common_prefix(left: bytes, right: bytes) -> int:
+def common_prefix(left: bytes, right: bytes) -> int:
+    """How many leading bytes two strings share."""
     limit = min(len(left), len(right))
     for i in range(limit):
         if left[i] != right[i]:
