@@ -12,19 +12,23 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
+from typing import NoReturn
 
 import msgspec
 
+from radixrt.config import EngineConfig
 from radixrt.worker.ipc import ServerChannel
 from radixrt.worker.launch import WorkerSetup
 from radixrt.worker.loop import serve
-from radixrt.worker.runtime import load_runtime
+from radixrt.worker.runtime import Runtime, load_runtime
 
 PARENT_GONE = 3
 BAD_SETUP = 2
 
 
-def main() -> int:
+def main(load: Callable[[str, EngineConfig], Runtime] = load_runtime) -> int:
+    """Run a worker whose runtime comes from ``load``; return the exit code."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # The parent watches our standard output close when we end. What a library prints goes to standard error.
     life_line = os.dup(1)
@@ -37,8 +41,14 @@ def main() -> int:
         print(f"radixrt.worker is started by the engine, not by hand ({error})", file=sys.stderr)
         return BAD_SETUP
     threading.Thread(target=_die_with_parent, name="radixrt-parent", daemon=True).start()
-    load = functools.partial(load_runtime, setup.model, setup.config)
-    return serve(lambda: ServerChannel(setup.address), load, setup.config.heartbeat_s)
+    load_it = functools.partial(load, setup.model, setup.config)
+    return serve(lambda: ServerChannel(setup.address), load_it, setup.config.heartbeat_s)
+
+
+def leave(code: int) -> NoReturn:
+    """End the process without clean-up: a thread that is stuck in native code must not keep it."""
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _die_with_parent() -> None:
@@ -48,7 +58,4 @@ def _die_with_parent() -> None:
 
 
 if __name__ == "__main__":
-    code = main()
-    sys.stderr.flush()
-    # No clean-up on the way out: a thread that is stuck in native code must not keep the process.
-    os._exit(code)
+    leave(main())

@@ -60,9 +60,10 @@ class Launcher(Protocol):
 class ProcessLauncher:
     """Starts ``python -m radixrt.worker``. Works from any parent: no fork, no main module is imported."""
 
-    def __init__(self, model: str, config: EngineConfig) -> None:
+    def __init__(self, model: str, config: EngineConfig, *, module: str = "radixrt.worker") -> None:
         self._model = model
         self._config = config
+        self._module = module
 
     def launch(self) -> RunningWorker:
         try:
@@ -71,21 +72,21 @@ class ProcessLauncher:
             raise WorkerDied(f"cannot start a worker: {error}") from error
         setup = WorkerSetup(model=self._model, address=endpoint.address, config=self._config)
         try:
-            return _Process(endpoint, setup)
+            return _Process(endpoint, setup, self._module)
         except OSError as error:
             endpoint.remove()
             raise WorkerDied(f"cannot start a worker: {error}") from error
 
 
 class _Process:
-    def __init__(self, endpoint: Endpoint, setup: WorkerSetup) -> None:
+    def __init__(self, endpoint: Endpoint, setup: WorkerSetup, module: str) -> None:
         self.endpoint = endpoint
         # The child inherits the mask of this thread, the supervisor's own: so a Ctrl-C meant for the parent
         # does not reach the child in the moment before it has asked to ignore it.
         previous = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "radixrt.worker"],
+                [sys.executable, "-m", module],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env={**os.environ, "PYTHONSAFEPATH": "1"},

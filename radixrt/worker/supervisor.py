@@ -184,19 +184,18 @@ class Supervisor:
         worker = self._launcher.launch()
         channel = ClientChannel(worker.endpoint.address, worker.endpoint.context)
         watch = _Watch(self._heartbeat_s, self._patience)
-        polite = False
+        ended = False
         try:
             channel.send([encode(Hello())])
             error = self._converse(worker, channel, watch)
-            polite = self._is_closing() and watch.ready
-            if polite:
-                self._say_goodbye(worker, channel)
+            if self._is_closing() and watch.ready:
+                ended = self._say_goodbye(worker, channel)
         finally:
-            channel.close(linger_s=0.2 if polite else 0.0)
+            channel.close()
             self._pid = None
-            if not polite:
+            if not ended:
                 worker.kill()
-            how = worker.dispose(self._patience.goodbye_s if polite else 5.0)
+            how = worker.dispose(self._patience.goodbye_s)
         return error or WorkerDied(f"the worker process ended ({how})")
 
     def _converse(self, worker: RunningWorker, channel: ClientChannel, watch: _Watch) -> RadixrtError | None:
@@ -248,8 +247,8 @@ class Supervisor:
                     self._outbox.extendleft(reversed(frames))
                 return
 
-    def _say_goodbye(self, worker: RunningWorker, channel: ClientChannel) -> None:
-        """Ask the worker to end, and listen to how its programs end."""
+    def _say_goodbye(self, worker: RunningWorker, channel: ClientChannel) -> bool:
+        """Ask the worker to end, and listen to how its programs end. False if it does not end in time."""
         channel.send([encode(Shutdown())])
         watch = _Watch(self._heartbeat_s, self._patience)
         until = time.monotonic() + self._patience.goodbye_s
@@ -257,7 +256,8 @@ class Supervisor:
             ended = worker.exit_fd in channel.wait(left, (worker.exit_fd,))
             self._receive(channel, watch)
             if ended:
-                break
+                return True
+        return False
 
     def _call(self, function: Callable[..., None], *arguments: object) -> None:
         try:

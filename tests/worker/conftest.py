@@ -13,10 +13,12 @@ from radixrt.api import DeltaEvent, EndEvent, Event, GenNode, Node, NodeEvent, S
 from radixrt.config import resolve
 from radixrt.scheduler.loop import Scheduler
 from radixrt.scheduler.request import SequenceRequest
-from radixrt.testing.byte_tokenizer import ByteTokenizer
+from radixrt.testing.byte_tokenizer import CHATML, ByteTokenizer
 from radixrt.testing.clock import FakeClock
 from radixrt.testing.scripted_model import Script, ScriptedModel
+from radixrt.text.definition import AddedToken, TokenizerDefinition
 from radixrt.text.tokenizer import Tokenizer
+from radixrt.text.vocabulary import byte_alphabet
 from radixrt.worker.interpreter import Interpreter
 from radixrt.worker.messages import Cancel, Command, Extend, ModelInfo, Open
 from radixrt.worker.runtime import Runtime
@@ -218,3 +220,34 @@ def upper() -> Script:
         return last if last < 256 and chr(last).isupper() else ord("A") + last % 26
 
     return script
+
+
+@pytest.fixture
+def words() -> Tokenizer:
+    """Byte-level BPE with a few longer tokens; ids of the bytes and control tokens as in ``ByteTokenizer``."""
+    merges = ["h e", "l l", "he ll", "hell o", "Ġ w", "o r", "Ġw or", "Ġwor l", "Ġworl d", "Ġ a", "n d", "Ġa nd"]
+    vocab = {char: byte for byte, char in byte_alphabet().items()}
+    for merge in merges:
+        vocab["".join(merge.split())] = 260 + len(vocab) - 256
+    specials = {"<|bos|>": 256, "<|eos|>": 257, "<|im_start|>": 258, "<|im_end|>": 259}
+    return Tokenizer(
+        TokenizerDefinition(
+            source="words",
+            spec={
+                "pre_tokenizer": {
+                    "type": "ByteLevel",
+                    "add_prefix_space": False,
+                    "trim_offsets": True,
+                    "use_regex": True,
+                },
+                "model": {"type": "BPE", "vocab": vocab, "merges": [tuple(m.split()) for m in merges]},
+                "decoder": {"type": "ByteLevel"},
+            },
+            added=tuple(AddedToken(id=i, content=text, special=True) for text, i in specials.items()),
+            size=288,
+            bos_id=256,
+            eos_ids=(257, 259),
+            template=CHATML,
+            variables={"bos_token": "<|bos|>", "eos_token": "<|eos|>"},
+        )
+    )
