@@ -143,6 +143,13 @@ class TorchRunner:
         ):
             if len(array) and not (array.min() >= 0 and array.max() < limit):
                 raise ValueError(f"{name} must be within 0..{limit - 1}")
+        if len(batch.query_start) != len(batch.context_slots) + 1:
+            raise ValueError("query_start and context_slots disagree about the rows")
+        for row, slots in enumerate(batch.context_slots):
+            if len(slots) < batch.query_start[row + 1] - batch.query_start[row]:
+                raise ValueError(f"the context of row {row} is shorter than its new tokens")
+            if len(slots) and not (slots.min() >= 0 and slots.max() < self._slots):
+                raise ValueError(f"context_slots of row {row} must be within 0..{self._slots - 1}")
 
 
 def free_memory(device: torch.device) -> int:
