@@ -27,7 +27,7 @@ from jinja2.utils import Namespace
 __all__ = ["Budget", "BudgetExceeded", "TemplateEnvironment"]
 
 MAX_NUMBER_ARGUMENT = 10_000  # widths, counts and indents that a template may ask for
-_MAX_POWER_BITS = 4096
+_MAX_BITS = 4096
 # Filters that are random, or whose output has no bound in their input; no chat template needs them.
 _REMOVED_FILTERS = ("batch", "filesizeformat", "pprint", "random", "slice", "urlize", "wordwrap", "xmlattr")
 _LONG_NUMBER = re.compile(r"\*|[0-9]{5}")
@@ -152,8 +152,6 @@ class TemplateEnvironment(jinja2.sandbox.ImmutableSandboxedEnvironment):
                 pending.extend(item)
             elif isinstance(item, Namespace):
                 pending.extend(vars(item).values())
-            elif isinstance(item, int) and item.bit_length() > _MAX_POWER_BITS:
-                raise BudgetExceeded("the template computes too large a number")
 
     def weighed(self, value: Any) -> Any:
         """Every list, tuple and dictionary that a template writes goes through here."""
@@ -185,9 +183,11 @@ class TemplateEnvironment(jinja2.sandbox.ImmutableSandboxedEnvironment):
             for value, times in ((left, right), (right, left)):
                 if hasattr(value, "__len__") and isinstance(times, int):
                     self.budget.charge(1, len(value) * max(times, 0))
+            if isinstance(left, int) and isinstance(right, int):
+                _check_bits(left.bit_length() + right.bit_length())
         elif operator == "**":
-            if isinstance(left, int) and isinstance(right, int) and left.bit_length() * right > _MAX_POWER_BITS:
-                raise BudgetExceeded("the template computes too large a number")
+            if isinstance(left, int) and isinstance(right, int):
+                _check_bits(left.bit_length() * right)
         elif operator == "+" and hasattr(left, "__len__") and hasattr(right, "__len__"):
             self.budget.charge(1, len(left) + len(right))
         elif operator == "%" and isinstance(left, str):
@@ -370,6 +370,11 @@ def _checked_filter(
     if passed is not None:
         checked.jinja_pass_arg = passed  # type: ignore[attr-defined]
     return checked
+
+
+def _check_bits(bits: int) -> None:
+    if bits > _MAX_BITS:
+        raise BudgetExceeded("the template computes too large a number")
 
 
 def _check_numbers(values: tuple[Any, ...]) -> None:

@@ -11,8 +11,6 @@ import pytest
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from tokenizers import processors as post
 
-from radixrt.text import splits
-
 CORPUS = [
     "The quick brown fox jumps over the lazy dog, doesn't it? 12345 times.",
     "def f(x):\n    return x + 1\n\n\nprint(f(41))  # forty-two",
@@ -24,7 +22,10 @@ CORPUS = [
 ] * 8
 
 SPECIALS = ["<unk>", "<s>", "</s>", "<|im_start|>", "<|im_end|>"]
-SPLIT = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+SPLIT = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 KINDS = ("gpt2", "whole_words", "space_first", "space_always", "space_normalizer", "unigram", "prefix_space")
 
 
@@ -34,10 +35,15 @@ def _byte_level(split: str | None, *, prefix: bool = False) -> Tokenizer:
     if split is None:
         tokenizer.pre_tokenizer = byte_level
     else:
-        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(split), "isolated"), byte_level])
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+            [pre_tokenizers.Split(Regex(split), "isolated"), byte_level]
+        )
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=600, special_tokens=SPECIALS, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
+        vocab_size=600,
+        special_tokens=SPECIALS,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
     )
     tokenizer.train_from_iterator(CORPUS, trainer)
     return tokenizer
@@ -148,8 +154,3 @@ def folders(
 ) -> Mapping[str, Path]:
     root = tmp_path_factory.mktemp("tokenizers")
     return {kind: save_folder(root / kind, backend) for kind, backend in backends.items()}
-
-
-@pytest.fixture(scope="session")
-def split_kinds() -> Mapping[str, splits.SplitKind]:
-    return splits.SPLITS

@@ -13,18 +13,62 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer as Backend
 
 from radixrt.errors import InvalidRequest, ModelLoadError
-from radixrt.text.pieces import IdsPiece, TextPiece
+from radixrt.text.pieces import IdsPiece, Piece, TextPiece
 from radixrt.text.tokenizer import Tokenizer, load_tokenizer
 
 KINDS = ("gpt2", "whole_words", "space_first", "space_always", "space_normalizer", "unigram", "prefix_space")
 CONTROL = [
-    "<|im_start|>", "<|im_end|>", "<s>", "</s>", "<unk>", "<|end|>", "<|end|>x", "<mask>", "<think>", "</think>",
-    "WORD", "<n>", "imend",
-]  # fmt: skip
+    "<|im_start|>",
+    "<|im_end|>",
+    "<s>",
+    "</s>",
+    "<unk>",
+    "<|end|>",
+    "<|end|>x",
+    "<mask>",
+    "<think>",
+    "</think>",
+    "WORD",
+    "<n>",
+    "imend",
+]
 WORDS = [
-    "the", " quick", "The end", " ", "  ", "    ", "\n", "\n\n\n", "\t", "123", "12345", "you'll", "你好", "，世界", "ü", "é",
-    "e\u0301", "🎉", "▁", "<0x0A>", "don't", "x", ".", ", ", "A", "HELLO", "_", "-", "<", ">", "<|", "|>", "im_end", "im", "end",
-]  # fmt: skip
+    "the",
+    " quick",
+    "The end",
+    " ",
+    "  ",
+    "    ",
+    "\n",
+    "\n\n\n",
+    "\t",
+    "123",
+    "12345",
+    "you'll",
+    "你好",
+    "，世界",
+    "ü",
+    "é",
+    "e\u0301",
+    "🎉",
+    "▁",
+    "<0x0A>",
+    "don't",
+    "x",
+    ".",
+    ", ",
+    "A",
+    "HELLO",
+    "_",
+    "-",
+    "<",
+    ">",
+    "<|",
+    "|>",
+    "im_end",
+    "im",
+    "end",
+]
 texts = st.lists(st.sampled_from(WORDS), max_size=12).map("".join)
 marked = st.lists(st.sampled_from(WORDS + CONTROL), max_size=12).map("".join)
 relaxed = settings(
@@ -137,8 +181,14 @@ def test_continuations_get_no_dummy_prefix(loaded: Mapping[str, Tokenizer]) -> N
 
 def test_ids_pieces_stay_and_are_checked(loaded: Mapping[str, Tokenizer]) -> None:
     tokenizer = loaded["gpt2"]
-    pieces = [TextPiece("a"), IdsPiece((5, 1, 5), ""), TextPiece("b")]
-    assert tokenizer.encode(pieces, at_start=True) == [*tokenizer.encode_text("a"), 5, 1, 5, *tokenizer.encode_text("b")]
+    pieces: list[Piece] = [TextPiece("a"), IdsPiece((5, 1, 5), ""), TextPiece("b")]
+    assert tokenizer.encode(pieces, at_start=True) == [
+        *tokenizer.encode_text("a"),
+        5,
+        1,
+        5,
+        *tokenizer.encode_text("b"),
+    ]
     for index in (-1, tokenizer.vocab_size):
         with pytest.raises(InvalidRequest) as caught:
             tokenizer.encode([IdsPiece((index,), "")], at_start=True)
@@ -224,7 +274,12 @@ def test_ends_and_beginnings_come_from_all_files(
     assert tokenizer.tokens()[1999] is None
     assert tokenizer.token_text(1999) == ""
     assert tokenizer.chat is None
-    assert load_tokenizer(save_folder(tmp_path / "b", backend, bos=True, tokenizer_config={"add_bos_token": False})).prefix_ids == ()
+    assert (
+        load_tokenizer(
+            save_folder(tmp_path / "b", backend, bos=True, tokenizer_config={"add_bos_token": False})
+        ).prefix_ids
+        == ()
+    )
 
 
 def test_tokens_that_only_the_configuration_declares_have_power(
@@ -272,8 +327,14 @@ DAMAGED: list[Any] = [
     {"model": {**BPE, "unk_token": 5}},
     {"model": BPE, "pre_tokenizer": {"type": "Whitespace"}},
     {"model": BPE, "pre_tokenizer": {"type": "NoSuch"}},
-    {"model": BPE, "pre_tokenizer": {"type": "Split", "pattern": {"Regex": "(("}, "behavior": "Isolated", "invert": False}},
-    {"model": BPE, "pre_tokenizer": {"type": "Split", "pattern": {"Regex": "a"}, "behavior": "Removed", "invert": False}},
+    {
+        "model": BPE,
+        "pre_tokenizer": {"type": "Split", "pattern": {"Regex": "(("}, "behavior": "Isolated", "invert": False},
+    },
+    {
+        "model": BPE,
+        "pre_tokenizer": {"type": "Split", "pattern": {"Regex": "a"}, "behavior": "Removed", "invert": False},
+    },
     {"model": BPE, "normalizer": {"type": "NoSuch"}},
     {"model": BPE, "normalizer": 7},
     {"model": BPE, "added_tokens": [{"id": 3}]},
@@ -306,7 +367,10 @@ def test_damage_is_a_clear_error(data: Any, tmp_path: Path) -> None:
         ("config.json", '{"eos_token_id": 99999}'),
         ("generation_config.json", '{"eos_token_id": [1, "2"]}'),
         ("tokenizer_config.json", '{"chat_template": 5}'),
-        ("tokenizer_config.json", '{"chat_template": [{"name": "a", "template": "x"}, {"name": "b", "template": "y"}]}'),
+        (
+            "tokenizer_config.json",
+            '{"chat_template": [{"name": "a", "template": "x"}, {"name": "b", "template": "y"}]}',
+        ),
         ("tokenizer_config.json", '{"chat_template": "{% for %}"}'),
         ("tokenizer_config.json", "{"),
         ("special_tokens_map.json", "[]"),
