@@ -43,6 +43,23 @@ def test_a_long_shared_context_is_not_copied_by_a_fork(make: Any, gen: Any) -> N
     assert len({id(tree.branches[c].context) for c in children}) == 1
 
 
+def test_a_fork_tokenizes_what_is_shared_once(make: Any, gen: Any) -> None:
+    h = make()
+    seen: list[int] = []
+    encode = h.tokenizer.encode
+
+    def counting(pieces: Any, *, at_start: bool) -> Any:
+        ids = encode(pieces, at_start=at_start)
+        seen.append(len(ids))
+        return ids
+
+    h.tokenizer.encode = counting
+    children = tuple(range(1, 51))
+    nodes = [TextNode(node=0, text="shared text " * 100), ForkNode(node=1, children=children)]
+    h.do([*nodes, *(gen(100 + c, branch=c, max_tokens=1) for c in children)])
+    assert sum(seen) < 2 * 1200 + 50 * 40
+
+
 def test_nested_forks_and_the_parent_goes_on(make: Any, gen: Any) -> None:
     h = make()
     h.do(
@@ -165,6 +182,8 @@ def test_cancel_ends_every_node_once_and_frees_everything(make: Any, gen: Any, h
     elif how == "queued":
         h.run(1)
     h.cancel()
+    stats = h.interpreter.stats()
+    assert stats["running"] == stats["waiting"] == stats["held_slots"] == 0, "freed at once, not in time"
     h.pool.release()
     expected = {2, 3, 4, 5} if how != "waiting" else set()
     assert set(h.nodes()) == expected

@@ -9,6 +9,7 @@ import pytest
 from radixrt.api import Constraint, FinishReason, ForkNode, GenNode, SamplingParams, TextNode
 from radixrt.testing.byte_tokenizer import ByteTokenizer
 from radixrt.testing.scripted_model import say
+from radixrt.worker.generation import _whole_tokens
 
 B = ByteTokenizer
 WORLD, AND, HELLO = " world", " and", "hello"
@@ -59,6 +60,14 @@ def test_a_healed_gen_that_gets_nowhere_leaves_the_text(make: Any, gen: Any, wor
     assert words.decode(h.scheduler.requests[1].ids) == "hello wor" + text
 
 
+def test_a_healed_gen_that_ends_inside_the_healed_text(make: Any, gen: Any, words: Any) -> None:
+    h = make(tokenizer=words, script=say(b" world", B.EOS), forced_tokens="off")
+    nodes = h.do([TextNode(node=0, text="hello wor"), gen(1, max_tokens=1), gen(2, heal=False)])
+    assert nodes[1].samples[0].text == ""
+    assert nodes[1].samples[0].ids == tuple(b" w")
+    assert words.decode(h.scheduler.requests[1].ids) == "hello wor"
+
+
 def test_healing_is_off_when_told_and_after_generated_or_control_tokens(make: Any, gen: Any, words: Any) -> None:
     h = make(tokenizer=words, script=_say(words, "b"))
     h.do([TextNode(node=0, text="x wor"), gen(1, heal=False, max_tokens=1), gen(2, max_tokens=1)])
@@ -68,8 +77,9 @@ def test_healing_is_off_when_told_and_after_generated_or_control_tokens(make: An
 
 def test_healing_never_reaches_into_what_is_settled(make: Any, gen: Any, words: Any) -> None:
     h = make(tokenizer=words)
-    h.do([TextNode(node=0, text="wor"), gen(1, max_tokens=1)])
-    assert h.scheduler.requests[0].ids, "a context must not become empty"
+    nodes = h.do([TextNode(node=0, text="he"), gen(1, max_tokens=1)])
+    assert nodes[1].error is None, "a context must not become empty"
+    assert words.decode(h.scheduler.requests[0].ids) == "he"
     h = make(tokenizer=words)
     h.do([TextNode(node=0, text="hello a"), ForkNode(node=1, children=(1,)), gen(2, branch=1, max_tokens=1)])
     whole = make(tokenizer=words)
@@ -124,6 +134,21 @@ def test_a_stop_inside_a_token_keeps_the_text_before_it(
     assert words.decode(ids) == kept
     settled = _ids(words, "x ")
     assert ids[: len(settled)] == settled
+
+
+def test_no_character_is_parted_between_kept_tokens_and_text() -> None:
+    """Tokens that end inside a character: "a", half of "é", its other half with "b"."""
+    pieces = {0: b"a", 1: b"\xc3", 2: b"\xa9b", 3: b"c"}
+
+    class Tokens:
+        token_bytes = staticmethod(pieces.get)
+
+    tokens: Any = Tokens()
+    assert _whole_tokens(tokens, [0, 1, 2, 3], "aé", 0) == ([0], "é")
+    assert _whole_tokens(tokens, [0, 1, 2, 3], "aéb", 0) == ([0, 1, 2], "")
+    assert _whole_tokens(tokens, [0, 1, 2, 3], "a", 0) == ([0], "")
+    assert _whole_tokens(tokens, [0, 1, 2, 3], "aéb", 2) == ([0, 1, 2], "")
+    assert _whole_tokens(tokens, [0, 1, 2, 3], "aé", 2) == ([], "")
 
 
 def test_a_stop_cannot_make_half_an_answer_valid(make: Any, gen: Any) -> None:

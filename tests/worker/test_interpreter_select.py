@@ -147,6 +147,22 @@ def test_select_in_a_role(make: Any, gen: Any) -> None:
     assert nodes[7].usage.cached_tokens >= len(start) - 40
 
 
+def test_a_choice_that_shares_a_token_with_the_message_before_it(make: Any, gen: Any, words: Any) -> None:
+    h = make(tokenizer=words)
+    h.do(
+        [
+            RoleNode(node=0, role="assistant"),
+            TextNode(node=1, text="hello wo"),
+            SelectNode(node=2, name="s", choices=("rld",)),
+            TextNode(node=3, text=" and"),
+            gen(4, heal=False),
+        ]
+    )
+    ids = h.scheduler.requests[-1].ids
+    assert words.decode(ids, skip_special=False).endswith("<|im_start|>assistant\nhello world and")
+    assert ids[-3:] == [words.encode_text(text)[0] for text in ("hello", " world", " and")]
+
+
 def test_a_choice_that_does_not_fit_fails_the_node_and_frees_the_rest(make: Any) -> None:
     h = make(context_length=100, total_slots=400)
     nodes = h.do([TextNode(node=0, text="a" * 90), SelectNode(node=1, name="s", choices=("b", "c" * 50))])
