@@ -63,16 +63,16 @@ def python_class(letter: str, ascii_only: bool) -> tuple[Range, ...]:
 
 
 def ignoring_case(ranges: Sequence[Range], ascii_only: bool) -> tuple[Range, ...]:
-    """The characters that ``re.IGNORECASE`` lets a class of these characters match."""
+    """The characters that ``re.IGNORECASE`` lets a class of these characters match.
+
+    ``ranges`` as written: to ``re`` some ranges are more than the characters in them.
+    """
     cased, ranges_of_cased = _cased()
-    text = cased if not ascii_only else "".join(c for c in cased if c.isascii())
-    source = "".join(f"{_escaped(first)}-{_escaped(last)}" for first, last in ranges)
+    source = "".join(_escaped(a) if a == b else f"{_escaped(a)}-{_escaped(b)}" for a, b in ranges)
     if not source:
         return ()
     flags = re.IGNORECASE | (re.ASCII if ascii_only else 0)
-    matched = [(ord(c), ord(c)) for c in re.findall(f"[{source}]", text, flags)]
-    if ascii_only:
-        return unite(ranges, matched)
+    matched = [(ord(c), ord(c)) for c in re.findall(f"[{source}]", cased, flags)]
     return unite(intersect(normalized(ranges), complement(ranges_of_cased)), matched)
 
 

@@ -26,7 +26,7 @@ class GrammarLimits(msgspec.Struct, frozen=True, kw_only=True):
     step_fuel: int = 500_000
     """Elementary operations in one ``accept``, ``fill_mask`` or ``forced_tokens``."""
     states: int = 100_000
-    """Machine states of one grammar before its lazily built part is started afresh."""
+    """Machine states before new texts start with a fresh machine; one text may use 8 times as many."""
     configurations: int = 100_000
     """Terminals that one machine state may have open at the same time."""
     table_bytes: int = 256 * 2**20

@@ -194,7 +194,7 @@ class Machine:
 
     def _grow(self) -> None:
         rows, classes = self.table.shape
-        if 8 * rows * classes > self._limits.table_bytes or rows > 2 * self._limits.states:
+        if 8 * rows * classes > self._limits.table_bytes or rows > 8 * self._limits.states:
             raise UnsupportedConstraint("the constraint needs too many states", keyword="states")
         table = np.full((2 * rows, classes), UNKNOWN, np.int32)
         table[:rows] = self.table

@@ -103,7 +103,7 @@ class _Translator:
             return self._anchor(node, first, last)
         if isinstance(node, Boundary):
             return self._boundary(node)
-        return self._atomic(node, last)
+        return self._atomic(node)
 
     def _sequence(self, parts: tuple[Node, ...], first: bool, last: bool) -> Rx:
         pool = self._pool
@@ -201,15 +201,11 @@ class _Translator:
             outside = pool.alt(pool.concat(later, outside), pool.concat(at_start, more))
         return pool.alt(inside, outside)
 
-    def _atomic(self, node: Atomic, last: bool) -> Rx:
-        """Only groups that can match in one way at most from any place, or hold one possessive repetition."""
-        body = node.body
-        parts = _flat(body)
-        if all(isinstance(part, Chars) or _is_zero_width(part) for part in parts):
-            return self.translate(body, False, False)
-        if len(parts) == 1 and isinstance(parts[0], Repeat):
-            return self._repeat(parts[0]._replace(possessive=True), False, last)
-        raise UnsupportedConstraint("an atomic group that changes what is matched", keyword="atomic group")
+    def _atomic(self, node: Atomic) -> Rx:
+        """Only groups that match in one way at most from any place."""
+        if all(isinstance(part, Chars) or _is_zero_width(part) for part in _flat(node.body)):
+            return self.translate(node.body, False, False)
+        raise UnsupportedConstraint("an atomic group that may change what is matched", keyword="atomic group")
 
     def _check_possessive(self, node: Repeat, follow: tuple[Node, ...], last: bool) -> None:
         """A possessive repetition of a class means the same as a plain one if what follows begins with another."""

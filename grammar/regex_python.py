@@ -18,7 +18,7 @@ from radixrt.errors import InvalidRequest, UnsupportedConstraint
 from radixrt.grammar.charsets import ignoring_case, python_class
 from radixrt.grammar.limits import GrammarLimits
 from radixrt.grammar.regex_ast import Alt, Anchor, Atomic, Boundary, Chars, Look, Node, Repeat, Seq
-from radixrt.grammar.utf8 import ALL_CHARACTERS, Range, complement, normalized, unite
+from radixrt.grammar.utf8 import ALL_CHARACTERS, Range, complement, unite
 
 __all__ = ["parse_python"]
 
@@ -86,7 +86,10 @@ class _Reader:
             top = None if high is ops.MAXREPEAT else int(high)
             return Repeat(self.sequence(body, flags), int(low), top, op is ops.POSSESSIVE_REPEAT)
         if op is ops.ATOMIC_GROUP:
-            return Atomic(self.sequence(value, flags))
+            body = self.sequence(value, flags)
+            if isinstance(body, Seq) and len(body.parts) == 1 and isinstance(body.parts[0], Repeat):
+                return body.parts[0]._replace(possessive=True)
+            return Atomic(body)
         if op in (ops.ASSERT, ops.ASSERT_NOT):
             return self._look(value[0] > 0, value[1], op is ops.ASSERT_NOT, flags)
         if op is ops.AT:
@@ -139,8 +142,9 @@ class _Reader:
                 classes.append(complement(ranges) if negative else ranges)
             else:
                 raise self._refusal(op)
-        ranges = unite(normalized(spans), *classes)
-        return ignoring_case(ranges, ascii_only) if flags & re.IGNORECASE else ranges
+        if flags & re.IGNORECASE:
+            return ignoring_case([*spans, *(r for ranges in classes for r in ranges)], ascii_only)
+        return unite(spans, *classes)
 
     def _check_character(self, code: int) -> None:
         if 0xD800 <= code <= 0xDFFF:

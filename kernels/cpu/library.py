@@ -15,7 +15,7 @@ LIBRARY_NAME = "libradixrt_cpu.so"
 
 def _load() -> ctypes.CDLL | str:
     """The library, or why there is none."""
-    path = Path(__file__).with_name(LIBRARY_NAME)
+    path = Path(__file__).parent / LIBRARY_NAME
     if not path.is_file():
         return f"{path.name} was not built (a C++17 compiler was missing when radixrt was installed)"
     try:
