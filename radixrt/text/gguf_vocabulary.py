@@ -16,7 +16,7 @@ from radixrt.formats.gguf import GGUFFile
 from radixrt.text.definition import AddedToken, TokenizerDefinition
 from radixrt.text.folder import MAX_VOCAB, choose_template
 from radixrt.text.splits import SPLITS, pre_tokenizer_spec
-from radixrt.text.vocabulary import SPACE_MARK, byte_alphabet
+from radixrt.text.vocabulary import SPACE_MARK
 
 __all__ = ["definition_from_gguf", "definition_from_metadata"]
 
@@ -188,10 +188,6 @@ def _byte_level(reader: _Metadata) -> tuple[dict[str, Any], bool]:
     if kind is None:
         raise reader.error("pre", f"the pre-tokenizer {name!r} is not supported; these are: {', '.join(SPLITS)}")
     vocab = reader.vocab()
-    alphabet = set(byte_alphabet().values())
-    for text, index in vocab.items():
-        if reader.kinds[index] == TokenKind.NORMAL and not alphabet.issuperset(text):
-            raise reader.error("tokens", f"token {index} ({text[:80]!r}) is not in the byte-level alphabet")
     spec = {
         "normalizer": {"type": "NFC"} if kind.nfc else None,
         "pre_tokenizer": pre_tokenizer_spec(kind),
@@ -219,6 +215,7 @@ def _sentencepiece(reader: _Metadata) -> dict[str, Any]:
     if len(scores) != len(reader.tokens):
         raise reader.error("scores", f"{len(scores)} scores for {len(reader.tokens)} tokens")
     vocab = reader.vocab()
+    merges = _implied_merges(vocab, scores, reader.kinds) if reader.get("merges") is None else reader.merges(vocab)
     unknown = reader.token_id("unknown_token_id")
     if unknown is None and TokenKind.UNKNOWN in reader.kinds:
         unknown = reader.kinds.index(TokenKind.UNKNOWN)
@@ -234,7 +231,7 @@ def _sentencepiece(reader: _Metadata) -> dict[str, Any]:
         "model": {
             "type": "BPE",
             "vocab": vocab,
-            "merges": _implied_merges(vocab, scores, reader.kinds),
+            "merges": merges,
             "unk_token": None if unknown is None else reader.tokens[unknown],
             "fuse_unk": True,
             "byte_fallback": True,

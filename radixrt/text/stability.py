@@ -28,8 +28,8 @@ def stable_cuts(text: str, crosses: Callable[[str, str], bool]) -> Iterator[int]
 
 
 def _starts_word(before: str, after: str, second: str) -> bool:
-    """A single blank or line break between something visible and a letter."""
-    return after in " \n" and second.isalpha() and not before.isspace()
+    """A single blank or line break between two visible characters."""
+    return after in " \n" and not second.isspace() and not before.isspace()
 
 
 def _is_unspaced(char: str) -> bool:

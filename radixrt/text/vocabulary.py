@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from radixrt.errors import ModelLoadError
 from radixrt.text.definition import TokenizerDefinition
 
 __all__ = ["ByteIndex", "byte_alphabet", "is_byte_level", "spaces_are_visible", "token_bytes", "visit"]
@@ -58,8 +57,7 @@ def spaces_are_visible(spec: Mapping[str, Any]) -> bool:
 def token_bytes(definition: TokenizerDefinition, vocab: Mapping[str, int]) -> list[bytes | None]:
     """The bytes of every id below ``definition.size``; None for special, unused and padding ids.
 
-    ``vocab`` maps the spellings of the tokenizer's model to ids. Raises ``ModelLoadError`` for a spelling outside
-    the byte-level alphabet in a byte-level vocabulary.
+    ``vocab`` maps the spellings of the tokenizer's model to ids.
     """
     spec = definition.spec
     added = {token.id: token for token in definition.added}
@@ -70,14 +68,11 @@ def token_bytes(definition: TokenizerDefinition, vocab: Mapping[str, int]) -> li
     for spelling, index in vocab.items():
         if index in added or index in definition.unused_ids:
             continue
-        if byte_level:
-            try:
-                found[index] = bytes([byte_of[char] for char in spelling])
-            except KeyError as error:
-                raise ModelLoadError(
-                    f"{definition.source}: token {index} ({spelling[:80]!r}) is not in the byte-level alphabet",
-                    param=definition.source,
-                ) from error
+        if byte_level and all(char in byte_of for char in spelling):
+            found[index] = bytes([byte_of[char] for char in spelling])
+        elif byte_level:
+            # A spelling outside the alphabet is text as it stands; no merge leads to it, but it can be generated.
+            found[index] = spelling.encode("utf-8")
         elif fallback and (match := _BYTE_TOKEN.fullmatch(spelling)):
             found[index] = bytes.fromhex(match[1])
         else:

@@ -332,11 +332,13 @@ class TestDamage:
         with pytest.raises(ModelLoadError, match="scores"):
             tokenizer_of(metadata)
 
-    def test_a_token_outside_the_alphabet(self, backends: Mapping[str, Backend]) -> None:
+    def test_a_token_outside_the_alphabet_is_text_as_it_stands(self, backends: Mapping[str, Backend]) -> None:
         metadata = gguf_of_byte_level(backends["gpt2"], "gpt-2")
-        metadata["tokenizer.ggml.tokens"][300] = "with blank"
-        with pytest.raises(ModelLoadError, match=r"token 300|merge"):
-            tokenizer_of(metadata)
+        metadata["tokenizer.ggml.tokens"].append("a blank")
+        metadata["tokenizer.ggml.token_type"].append(1)
+        tokenizer = tokenizer_of(metadata)
+        assert tokenizer.tokens()[-1] == b"a blank"
+        assert tokenizer.vocab_size - 1 not in tokenizer.encode_text("a blank")
 
     def test_a_bad_template(self, backends: Mapping[str, Backend]) -> None:
         for template in ("{% for", 5, [{"name": "a"}]):
