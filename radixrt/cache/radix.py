@@ -120,9 +120,10 @@ class RadixTree:
         return length if self._counts(length, limit) else 0
 
     def match(self, namespace: Namespace, ids: TokenIds, limit: int) -> Match:
-        """Find the longest cached prefix of ``ids[:limit]`` and mark it as used now.
+        """Find the longest cached prefix of ``ids[:limit]``.
 
-        The slots stay the tree's and may be evicted at the next ``evict``: lock ``tip`` before that.
+        The slots stay the tree's and may be evicted at the next ``evict``: lock ``tip`` before that. It counts
+        as used when it is unlocked.
         """
         length, tip, inside = self._walk(namespace, ids, limit)
         if tip is None or not self._counts(length, limit):
@@ -130,7 +131,6 @@ class RadixTree:
             return Match(0, root.slots, root)
         if inside < len(tip.key):
             tip = self._split(tip, inside)
-        self._touch(tip)
         parts: list[Slots] = []
         node = tip
         while node.parent is not None:

@@ -1,7 +1,8 @@
 """From running sequences to one ragged forward: who feeds how many tokens, and whose logits are wanted.
 
-Decodes always get their one token. Everything else that is pending (prompts, recomputed contexts, tokens a
-grammar forced) shares the token budget ``chunk``, oldest sequence first. No slots are allocated here.
+Decodes always get their one token. Everything else that is pending shares the token budget ``chunk``: first the
+tokens that grammars forced, at most half of it where a prompt waits, then prompts and recomputed contexts, by
+priority and age. No slots are allocated here.
 """
 
 from __future__ import annotations
@@ -38,26 +39,39 @@ class Row:
 
 
 def prefill_budget(running: Sequence[SequenceState], chunk: int) -> int:
-    """What is left of ``chunk`` for sequences not yet running."""
-    return chunk - sum(row.stop - row.start - (not row.was_prefilling) for row in plan_rows(running, chunk))
+    """What is left of ``chunk`` for a sequence not yet running; positive if no prompt is being computed."""
+    forced = prefill = 0
+    for sequence in running:
+        if sequence.is_prefilling:
+            prefill += sequence.pending_len
+        else:
+            forced += sequence.pending_len - 1
+    return chunk - min(forced, chunk // 2) - prefill
 
 
 def plan_rows(running: Sequence[SequenceState], chunk: int) -> list[Row]:
-    """Divide the budget over ``running``, oldest first. The oldest prefill gets a token whatever happens."""
-    rows: list[Row] = []
+    """Divide the budget over ``running``; the rows keep its order. Some prompt, if there is one, gets on."""
+    prefills = [sequence for sequence in running if sequence.is_prefilling]
+    forced_budget = chunk // 2 if prefills else chunk
+    shares: dict[int, int] = {}
     budget = chunk
-    prefills = 0
     for sequence in running:
         pending = sequence.pending_len
-        if sequence.is_prefilling:
-            tokens = min(pending, max(budget, 0 if prefills else 1))
-            budget -= tokens
-            prefills += 1
-        else:
-            tokens = min(pending, 1 + max(budget, 0))
-            budget -= tokens - 1
+        if pending > 1 and not sequence.is_prefilling:
+            extra = min(pending - 1, forced_budget)
+            shares[sequence.serial] = 1 + extra
+            forced_budget -= extra
+            budget -= extra
+    prefills.sort(key=lambda sequence: -sequence.request.priority)  # stable: by age among equals
+    for sequence in prefills:
+        shares[sequence.serial] = tokens = min(sequence.pending_len, budget)
+        budget -= tokens
+    rows: list[Row] = []
+    for sequence in running:
+        start = sequence.computed_len
+        tokens = shares.get(sequence.serial, 1)
         if tokens:
-            rows.append(Row(sequence, sequence.computed_len, sequence.computed_len + tokens))
+            rows.append(Row(sequence, start, start + tokens))
     return rows
 
 

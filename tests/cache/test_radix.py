@@ -178,15 +178,36 @@ def test_lru_ignores_future_uses(make_user: Any) -> None:
     _check(user)
 
 
-def test_a_mark_protects_its_prefix_not_the_continuation(make_user: Any) -> None:
+@pytest.mark.parametrize("cached_first", [True, False])
+def test_a_mark_protects_its_prefix_not_the_continuation(make_user: Any, cached_first: bool) -> None:
     user = make_user(64)
-    user.cache([1, 2, 3, 4, 5, 6, 7, 8])
-    _note(user, [1, 2, 3], 1)
+    if cached_first:
+        user.cache([1, 2, 3, 4, 5, 6, 7, 8])
+        _note(user, [1, 2, 3], 1)
+    else:
+        user.cache([1, 2, 3])
+        _note(user, [1, 2, 3], 1)
+        user.cache([1, 2, 3, 4, 5, 6, 7, 8])
     user.cache([9] * 5)
-    user.tree.evict(5 + 5)
+    user.tree.evict(5)
     assert _length(user, [1, 2, 3, 4]) == 3
-    assert _length(user, [9] * 5) == 0
+    assert _length(user, [9] * 5) == 5
     _check(user)
+
+
+def test_marks_that_come_and_go_leave_no_chain_of_nodes(make_user: Any) -> None:
+    user = make_user(64)
+    long = list(range(50))
+    _note(user, long, 1)
+    for k in range(1, 50):
+        _note(user, long[:k], 1)
+    for k in range(1, 50):
+        _note(user, long[:k], -1)
+    (root,) = user.tree.uses._roots.values()
+    (only,) = root.children.values()
+    assert not only.children
+    assert only.key.tolist() == long
+    _note(user, long, -1)
 
 
 def test_future_uses_survive_split_and_eviction_without_leaking(make_user: Any) -> None:

@@ -147,6 +147,48 @@ def test_pressure_retracts_the_youngest_and_the_oldest_goes_on(make_bench: Any) 
     assert bench.stat("steps") < 1000
 
 
+def test_retracted_sequences_go_before_new_ones(make_bench: Any) -> None:
+    bench = make_bench(60, radix="off")
+    for k in range(3):
+        bench.submit([k] * 10, 50, end_ids=())
+    while bench.stat("retractions") == 0:
+        bench.step()
+    retracted = list(bench.scheduler._roster._retracted)
+    assert retracted
+    small = bench.submit([9], 1, end_ids=())
+    resumed: list[Any] = []
+    small.on_finish = lambda _: resumed.extend(s for s in retracted if s not in bench.scheduler._roster._retracted)
+    bench.run()
+    # It would have fitted at any time, but those that had to give way come first.
+    assert resumed == retracted
+
+
+@pytest.mark.parametrize("every", [1, 2])
+@pytest.mark.parametrize("radix", ["on", "off", "table", "force-miss"])
+def test_forced_retraction_lets_a_lone_sequence_get_somewhere(make_bench: Any, every: int, radix: str) -> None:
+    bench = make_bench(100, radix=radix, chunk=3, force_retract_every=every)
+    sink = bench.submit(list(range(20)), 5, end_ids=())
+    bench.run(limit=200)
+    assert len(sink.tokens) == 5
+    assert bench.stat("retractions") >= 2
+
+
+@pytest.mark.parametrize("radix", ["on", "off"])
+def test_room_is_noticed_when_it_appears(make_bench: Any, radix: str) -> None:
+    bench = make_bench(100, radix=radix)
+    steady = bench.submit([1], 60, end_ids=())
+    short = bench.submit([2] * 50, 5, end_ids=())
+    bench.step()
+    big = bench.submit([3] * 60, 2, end_ids=())
+    while not short.results:
+        bench.step()
+        assert not big.tokens
+    bench.step()
+    assert len(big.tokens) == 1
+    assert not steady.results
+    bench.run()
+
+
 def test_idle_prefixes_leave_the_pool_to_others(make_bench: Any) -> None:
     """A hundred programs wait for a slow tool: their hints hold no slots."""
     bench = make_bench(400)

@@ -69,6 +69,53 @@ def test_many_prefills_and_forced_runs_never_stop_the_oldest_prompt(make_bench: 
     assert all(s.result.finish_reason is FinishReason.LENGTH for s in sinks)
 
 
+class _Runs:
+    """A grammar that forces three tokens after every sampled one."""
+
+    is_accepting = is_complete = failed = False
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def accept(self, token: int, /) -> bool:
+        self.count += 1
+        return True
+
+    def forced_tokens(self) -> list[int]:
+        return [7, 7, 7] if self.count % 4 == 1 else []
+
+
+def _allow_all(_: Any, bitmask: np.ndarray) -> None:
+    bitmask[:] = -1
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 6])
+def test_forced_runs_count_against_the_budget_and_leave_a_token_to_prefill(make_bench: Any, chunk: int) -> None:
+    bench, batches = _recording(make_bench, chunk=chunk, fill_masks=_allow_all)
+    bench.submit([1], 400, end_ids=(), matcher=_Runs())
+    bench.submit([2], 400, end_ids=(), matcher=_Runs())
+    for _ in range(4):
+        bench.step()
+    prompt = bench.submit([3] * 30, 1, end_ids=())
+    for _ in range(30 // max(1, chunk // 2) + 2):
+        bench.step()
+    assert prompt.results
+    for batch in batches[4:]:
+        lens = np.diff(batch.query_start)
+        assert lens[:2].min() >= 1
+        assert (lens[:2] - 1).sum() + lens[2:].sum() <= chunk
+
+
+def test_an_older_prompt_does_not_stop_a_younger_decode(make_bench: Any) -> None:
+    bench, _ = _recording(make_bench, chunk=5)
+    bench.submit([1] * 60, 1, priority=0)
+    young = bench.submit([2], 30, priority=1, end_ids=())
+    for steps in range(1, 11):
+        bench.step()
+        assert len(young.tokens) == steps
+    bench.run()
+
+
 def test_the_timers_add_up(make_bench: Any) -> None:
     now = [0.0]
 
