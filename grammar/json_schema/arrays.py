@@ -178,5 +178,7 @@ class _Chain:
         if self._shape.unique is not None:
             return self._shape.unique.refuse("uniqueItems", f"it needs more than {MAX_STATES} states")
         return UnsupportedConstraint(
-            f"counting the items of an array needs more than {MAX_STATES} states", keyword="contains", param="schema"
+            f"counting the items of an array needs more than {MAX_STATES} states",
+            keyword="contains",
+            param="schema",
         )

@@ -135,7 +135,9 @@ class TypeAssertions:
             return
         rest_goal = () if rest is None else self._goal(rest)
         holds = ArrayShape(
-            rules=(ItemRule(tuple(self._goal(part) for part in prefix), rest_goal, evaluates_rest=rest is not None),)
+            rules=(
+                ItemRule(tuple(self._goal(part) for part in prefix), rest_goal, evaluates_rest=rest is not None),
+            )
         )
 
         def fails() -> Iterator[Shape]:
@@ -173,9 +175,7 @@ class TypeAssertions:
         if low > 0:
             yield plain(ObjectShape(low=low, origin=schema), ObjectShape(high=low - 1, origin=schema))
         if high is not None:
-            yield plain(
-                ObjectShape(high=int(high), origin=schema), ObjectShape(low=int(high) + 1, origin=schema)
-            )
+            yield plain(ObjectShape(high=int(high), origin=schema), ObjectShape(low=int(high) + 1, origin=schema))
         if "propertyNames" in keywords:
             goal = self._goal(keywords["propertyNames"])
             if goal:
@@ -229,9 +229,7 @@ def _bound(limit: Number, is_low: bool, open_: bool) -> Assertion:
 
 def _dependent_required(name: str, needs: tuple[str, ...]) -> Assertion:
     present = ObjectShape(required=(name, *needs))
-    without = tuple(
-        ObjectShape(rules=absent(need).rules, required=(name,)) for need in needs if need != name
-    )
+    without = tuple(ObjectShape(rules=absent(need).rules, required=(name,)) for need in needs if need != name)
     return Assertion(lambda: (absent(name), present), lambda: without)
 
 

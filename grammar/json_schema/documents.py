@@ -12,7 +12,13 @@ from typing import Final
 from urllib.parse import unquote, urljoin
 
 from radixrt.errors import InvalidRequest, UnsupportedConstraint
-from radixrt.grammar.json_schema.keywords import ANNOTATIONS, SUBSCHEMA, SUBSCHEMA_LIST, SUBSCHEMA_MAP, check_keyword
+from radixrt.grammar.json_schema.keywords import (
+    ANNOTATIONS,
+    SUBSCHEMA,
+    SUBSCHEMA_LIST,
+    SUBSCHEMA_MAP,
+    check_keyword,
+)
 from radixrt.grammar.json_schema.values import JsonValue, from_python, parse_json
 
 __all__ = ["Library", "Schema"]
@@ -20,7 +26,9 @@ __all__ = ["Library", "Schema"]
 LATEST: Final = 2020
 MAX_REFERENCE_CHAIN: Final = 10_000
 _ONLY_REFERENCE: Final = ANNOTATIONS | {"$ref"}
-_DRAFT: Final = re.compile(r"https?://json-schema\.org/(?:draft-0([3467])|draft/(2019|2020)-[0-9]{2})/(?:hyper-)?schema#?")
+_DRAFT: Final = re.compile(
+    r"https?://json-schema\.org/(?:draft-0([3467])|draft/(2019|2020)-[0-9]{2})/(?:hyper-)?schema#?"
+)
 
 
 class Schema:

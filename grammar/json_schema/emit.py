@@ -60,7 +60,9 @@ class Emitter:
         if known is None:
             if len(self._symbols) >= MAX_GOALS:
                 raise UnsupportedConstraint(
-                    f"the schema makes more than {MAX_GOALS} different demands on values", keyword="$ref", param="schema"
+                    f"the schema makes more than {MAX_GOALS} different demands on values",
+                    keyword="$ref",
+                    param="schema",
                 )
             known = self._symbols[goal] = self._symbol(goal)
         return known

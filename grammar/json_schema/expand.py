@@ -109,7 +109,9 @@ class Expander:
 
     def _names_of(self, goal: Goal) -> int:
         """The language of the strings that satisfy a goal."""
-        return self.languages.union([self.reasoner.string_language(shape) for shape in self.of_goal(goal, "string")])
+        return self.languages.union(
+            [self.reasoner.string_language(shape) for shape in self.of_goal(goal, "string")]
+        )
 
     # --- one schema -----------------------------------------------------------------------------------------
 
@@ -365,7 +367,9 @@ class Expander:
                 found, first = side, False
             else:
                 self._spend(len(found) * len(side))
-                found = self._distinct([met for left in found for right in side if (met := self._meet(left, right))])
+                found = self._distinct(
+                    [met for left in found for right in side if (met := self._meet(left, right))]
+                )
             if not found:
                 break
         return found
@@ -419,7 +423,9 @@ def _before(first: Alternatives, others: Iterable[Alternatives]) -> Iterator[Alt
 
 def _in_text_order(found: Alternatives, following: list[Alternatives]) -> Alternatives:
     """Put the rules about members that follow in the text behind those that were conjoined after them."""
-    behind = {rule for side in following for shape in side if isinstance(shape, ObjectShape) for rule in shape.rules}
+    behind = {
+        rule for side in following for shape in side if isinstance(shape, ObjectShape) for rule in shape.rules
+    }
     if not behind:
         return found
     return tuple(

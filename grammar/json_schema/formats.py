@@ -6,19 +6,14 @@ a format is not regular or rests on tables, the language is a part of it that is
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, NamedTuple
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
 
 from radixrt.grammar.regex import ecma_search
 from radixrt.grammar.rx import Pool, Rx
 
 __all__ = ["FORMATS", "format_language"]
-
-
-class Format(NamedTuple):
-    pattern: str
-    but_not: tuple[str, ...] = ()
-    longest: int | None = None  # characters
 
 
 # --- dates and times (RFC 3339; the year 0000 is left out: most calendars have none) --------------------------------
@@ -31,7 +26,6 @@ _DATE: Final = (
 _OFFSET: Final = r"(?:[Zz]|[+-](?:[01]\d|2[0-3]):[0-5]\d)"
 # A leap second ends a UTC day; written with an offset it would have to be computed, so only UTC is taken.
 _TIME: Final = rf"(?:(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d+)?{_OFFSET}|23:59:60(?:\.\d+)?(?:[Zz]|[+-]00:00))"
-_NO_YEAR: Final = r"^0000"
 _DURATION: Final = (
     r"P(?:\d+W|(?:\d+D|\d+M(?:\d+D)?|\d+Y(?:\d+M(?:\d+D)?)?)(?:T(?:\d+H(?:\d+M(?:\d+S)?)?|\d+M(?:\d+S)?|\d+S))?"
     r"|T(?:\d+H(?:\d+M(?:\d+S)?)?|\d+M(?:\d+S)?|\d+S))"
@@ -39,11 +33,6 @@ _DURATION: Final = (
 
 # --- hosts and addresses --------------------------------------------------------------------------------------------
 
-_LABEL: Final = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
-_HOSTNAME: Final = rf"{_LABEL}(?:\.{_LABEL})*"
-# Labels with two hyphens in the third and fourth place are reserved; which xn-- labels are right needs Unicode tables.
-_RESERVED_LABEL: Final = r"(?:^|\.)[A-Za-z0-9-]{2}--"
-_ALL_DIGITS_END: Final = r"(?:^|\.)[0-9]+$"
 _OCTET: Final = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
 _IPV4: Final = rf"{_OCTET}(?:\.{_OCTET}){{3}}"
 
@@ -66,21 +55,12 @@ _IPV6: Final = _ipv6()
 
 _ATOM: Final = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
 _QUOTED: Final = r'"(?:[ !#-\[\]-~]|\\[ -~])*"'
-_MAIL_DOMAIN: Final = rf"(?:{_HOSTNAME}|\[(?:{_IPV4}|IPv6:{_IPV6})\])"
-_EMAIL: Final = rf"(?:{_ATOM}(?:\.{_ATOM})*|{_QUOTED})@{_MAIL_DOMAIN}"
+_LOCAL: Final = rf"(?:{_ATOM}(?:\.{_ATOM})*|{_QUOTED})"
+_ADDRESS_LITERAL: Final = rf"\[(?:{_IPV4}|IPv6:{_IPV6})\]"
 _ANY_ATOM: Final = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~\u00A1-\uD7FF\uF900-\uFFEF-]+"
-# Labels of letters that every version of IDNA allows as they are, short enough for their ASCII form.
-_IDN_LABEL: Final = (
-    r"(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
-    r"|[a-z0-9\u00E0-\u00F6\u00F8-\u00FF\u03B1-\u03C1\u03C3-\u03C9\u0430-\u044F\u3041-\u3096\u4E00-\u9FA5\uAC00-\uD7A3]{1,12})"
-)
-_IDN_HOSTNAME: Final = rf"{_IDN_LABEL}(?:\.{_IDN_LABEL})*"
-
 # --- URIs (RFC 3986, RFC 3987, RFC 6570) ------------------------------------------------------------------------------
 
-_UCS: Final = (
-    r"\u00A0-\uD7FF\uF900-\uFDCF\uFDF0-\uFFEF\u{10000}-\u{1FFFD}\u{20000}-\u{2FFFD}\u{30000}-\u{3FFFD}\u{E1000}-\u{EFFFD}"
-)
+_UCS: Final = r"\u00A0-\uD7FF\uF900-\uFDCF\uFDF0-\uFFEF\u{10000}-\u{1FFFD}\u{20000}-\u{2FFFD}\u{30000}-\u{3FFFD}\u{E1000}-\u{EFFFD}"
 
 
 def _reference(letters: str) -> tuple[str, str]:
@@ -92,7 +72,7 @@ def _reference(letters: str) -> tuple[str, str]:
     colonless = rf"(?:[{unreserved}{delimiters}@-]|{escaped})"
     user = rf"(?:[{unreserved}{delimiters}:-]|{escaped})*"
     name = rf"(?:[{unreserved}{delimiters}-]|{escaped})*"
-    future = rf"v[0-9A-Fa-f]+\.[A-Za-z0-9._~{delimiters}:-]+"
+    future = rf"[vV][0-9A-Fa-f]+\.[A-Za-z0-9._~{delimiters}:-]+"
     authority = rf"(?:{user}@)?(?:\[(?:{_IPV6}|{future})\]|{name})(?::[0-9]*)?"
     absolute = rf"/(?:{char}+(?:/{char}*)*)?"
     tail = rf"(?:\?(?:{char}|[/?])*)?(?:#(?:{char}|[/?])*)?"
@@ -108,7 +88,7 @@ _IRI, _IRI_RELATIVE = _reference(_UCS)
 
 def _uri_template() -> str:
     escaped = "%[0-9A-Fa-f]{2}"
-    literal = rf"(?:[!#$&(-;=?-\[\]_a-z~{_UCS}]|{escaped})"
+    literal = rf"(?:[!#$&-;=?-\[\]_a-z~{_UCS}]|{escaped})"
     part = rf"(?:[A-Za-z0-9_]|{escaped})"
     variable = rf"{part}(?:\.?{part})*(?::[1-9][0-9]{{0,3}}|\*)?"
     return rf"(?:{literal}|\{{[+#./;?&]?{variable}(?:,{variable})*\}})*"
@@ -133,34 +113,77 @@ def _simple_regex() -> str:
     return rf"{branch}(?:\|{branch})*"
 
 
-FORMATS: Final[dict[str, Callable[[], Format]]] = {
-    "date": lambda: Format(_DATE, (_NO_YEAR,)),
-    "date-time": lambda: Format(rf"{_DATE}[Tt]{_TIME}", (_NO_YEAR,)),
-    "duration": lambda: Format(_DURATION),
-    "email": lambda: Format(_EMAIL, (rf"@.*{_RESERVED_LABEL}",), longest=254),
-    "hostname": lambda: Format(_HOSTNAME, (_RESERVED_LABEL,), longest=253),
-    "idn-email": lambda: Format(rf"{_ANY_ATOM}(?:\.{_ANY_ATOM})*@{_IDN_HOSTNAME}", (_RESERVED_LABEL,), longest=254),
-    "idn-hostname": lambda: Format(_IDN_HOSTNAME, (_RESERVED_LABEL,), longest=120),
-    "ipv4": lambda: Format(_IPV4),
-    "ipv6": lambda: Format(_IPV6),
-    "iri": lambda: Format(_IRI),
-    "iri-reference": lambda: Format(rf"(?:{_IRI}|{_IRI_RELATIVE})"),
-    "json-pointer": lambda: Format(_POINTER),
-    "regex": lambda: Format(_simple_regex()),
-    "relative-json-pointer": lambda: Format(_RELATIVE_POINTER),
-    "time": lambda: Format(_TIME),
-    "uri": lambda: Format(_URI),
-    "uri-reference": lambda: Format(rf"(?:{_URI}|{_RELATIVE})"),
-    "uri-template": lambda: Format(_uri_template()),
-    "uuid": lambda: Format(r"[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}"),
-}
+def _all(pool: Pool, pattern: str) -> Rx:
+    """Values that match as a whole."""
+    return ecma_search(pool, f"^(?:{pattern})$")
+
+
+def _dated(pattern: str) -> Callable[[Pool], Rx]:
+    return lambda pool: pool.and_(_all(pool, pattern), pool.not_(ecma_search(pool, "^0000")))
+
+
+def _whole(pattern: str) -> Callable[[Pool], Rx]:
+    return lambda pool: _all(pool, pattern)
+
+
+def _labels(pool: Pool, word: str, longest: int) -> Rx:
+    """Labels of at most ``longest`` bytes, of letters and digits with single hyphens between them, joined by dots.
+
+    Two hyphens in the third and fourth place are reserved, and which ``xn--`` labels are right rests on Unicode tables, so hyphens
+    never stand side by side there. The lengths are met by intersection, which keeps the automaton deterministic.
+    """
+    label = pool.and_(
+        _all(pool, rf"{word}+(?:-+{word}+)*"),
+        pool.repeat(pool.any_byte, 1, longest),
+        pool.not_(ecma_search(pool, "^..--")),
+    )
+    return pool.concat(label, pool.star(pool.concat(pool.literal(b"."), label)))
+
+
+def _hostname(pool: Pool) -> Rx:
+    return pool.and_(_labels(pool, "[A-Za-z0-9]", 63), pool.repeat(pool.any_byte, 1, 253))
+
+
+def _idn_hostname(pool: Pool) -> Rx:
+    """Labels of characters that every version of IDNA takes as they are, short enough for their ASCII form."""
+    letters = r"[a-z0-9\u00E0-\u00F6\u00F8-\u00FF\u03B1-\u03C1\u03C3-\u03C9\u0430-\u044F\u3041-\u3096\u4E00-\u9FA5\uAC00-\uD7A3]"
+    return pool.and_(_labels(pool, letters, 36), pool.repeat(pool.any_byte, 1, 120))
+
+
+def _mail(local: str, domain: Callable[[Pool], Rx]) -> Callable[[Pool], Rx]:
+    def language(pool: Pool) -> Rx:
+        host = pool.alt(domain(pool), _all(pool, _ADDRESS_LITERAL))
+        before = pool.and_(_all(pool, local), pool.repeat(pool.any_byte, 1, 64))
+        return pool.concat(before, pool.literal(b"@"), host)
+
+    return language
+
+
+FORMATS: Final[Mapping[str, Callable[[Pool], Rx]]] = MappingProxyType(
+    {
+        "date": _dated(_DATE),
+        "date-time": _dated(rf"{_DATE}[Tt]{_TIME}"),
+        "duration": _whole(_DURATION),
+        "email": _mail(_LOCAL, _hostname),
+        "hostname": _hostname,
+        "idn-email": _mail(rf"{_ANY_ATOM}(?:\.{_ANY_ATOM})*", _idn_hostname),
+        "idn-hostname": _idn_hostname,
+        "ipv4": _whole(_IPV4),
+        "ipv6": _whole(_IPV6),
+        "iri": _whole(_IRI),
+        "iri-reference": _whole(rf"(?:{_IRI}|{_IRI_RELATIVE})"),
+        "json-pointer": _whole(_POINTER),
+        "regex": _whole(_simple_regex()),
+        "relative-json-pointer": _whole(_RELATIVE_POINTER),
+        "time": _whole(_TIME),
+        "uri": _whole(_URI),
+        "uri-reference": _whole(rf"(?:{_URI}|{_RELATIVE})"),
+        "uri-template": _whole(_uri_template()),
+        "uuid": _whole(r"[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}"),
+    }
+)
 
 
 def format_language(pool: Pool, name: str) -> Rx:
     """The language of one of ``FORMATS``."""
-    format_ = FORMATS[name]()
-    parts = [ecma_search(pool, f"^(?:{format_.pattern})$")]
-    parts.extend(pool.not_(ecma_search(pool, pattern)) for pattern in format_.but_not)
-    if format_.longest is not None:
-        parts.append(pool.repeat(pool.any_byte, 0, format_.longest))
-    return pool.and_(*parts)
+    return FORMATS[name](pool)

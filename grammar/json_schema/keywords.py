@@ -52,7 +52,9 @@ def _is_items(value: JsonValue) -> bool:
 
 
 def _is_names(value: JsonValue) -> bool:
-    return isinstance(value, list) and all(isinstance(name, str) for name in value) and len(set(value)) == len(value)
+    return (
+        isinstance(value, list) and all(isinstance(name, str) for name in value) and len(set(value)) == len(value)
+    )
 
 
 def _is_dependencies(value: JsonValue) -> bool:

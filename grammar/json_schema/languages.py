@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from radixrt.errors import UnsupportedConstraint
@@ -22,7 +22,9 @@ from radixrt.grammar.utf8 import ALL_CHARACTERS
 
 __all__ = ["Languages"]
 
-EMPTINESS_FUEL: Final = 100_000  # what one proof of emptiness may cost; without a proof a language counts as not empty
+EMPTINESS_FUEL: Final = (
+    100_000  # what one proof of emptiness may cost; without a proof a language counts as not empty
+)
 _ESCAPE: Final = re.compile(r"\\.", re.DOTALL)
 _SHORT_ESCAPES: Final = {0x08: b"b", 0x09: b"t", 0x0A: b"n", 0x0C: b"f", 0x0D: b"r"}
 
@@ -38,6 +40,8 @@ class Languages:
         self._patterns: dict[str, Rx] = {}
         self._members: dict[tuple[Rx, str], bool] = {}
         self._formats: dict[str, Rx] = {}
+        self._spelled: dict[Rx, Rx] = {}
+        self._spellings: dict[Rx, Callable[[], Rx]] = {}  # ways to carry over what was put together here
 
     # --- sources --------------------------------------------------------------------------------------------
 
@@ -80,20 +84,32 @@ class Languages:
 
     def any_of(self, texts: Sequence[str]) -> Rx:
         """Exactly these values."""
-        return self.pool.alt(*(self.pool.literal(text.encode()) for text in texts))
+        pool, images = self.pool, self._images
+        found = pool.alt(*(pool.literal(text.encode()) for text in texts))
+        self._spellings[found] = lambda: pool.alt(
+            *(pool.concat(*(images[byte] for byte in text.encode())) for text in texts)
+        )
+        return found
 
     # --- algebra --------------------------------------------------------------------------------------------
 
     def union(self, languages: Sequence[Rx]) -> Rx:
-        return self.pool.alt(*languages)
+        found = self.pool.alt(*languages)
+        self._spellings.setdefault(found, lambda: self.pool.alt(*map(self.spelled, languages)))
+        return found
 
     def all_of(self, languages: Iterable[Rx]) -> Rx:
         """Values in every language."""
-        return self.pool.and_(self.text, *languages)
+        parts = (self.text, *languages)
+        found = self.pool.and_(*parts)
+        self._spellings.setdefault(found, lambda: self.pool.and_(*map(self.spelled, parts)))
+        return found
 
     def complement(self, language: Rx) -> Rx:
         """Values outside a language (to be met with others by ``all_of``)."""
-        return self.pool.not_(language)
+        found = self.pool.not_(language)
+        self._spellings.setdefault(found, lambda: self.pool.not_(self.spelled(language)))
+        return found
 
     def other_names(self, names: Sequence[str], languages: Sequence[Rx]) -> Rx:
         """Values that are none of ``names`` and in none of ``languages``."""
@@ -137,8 +153,13 @@ class Languages:
     # --- spelling -------------------------------------------------------------------------------------------
 
     def spelled(self, language: Rx) -> Rx:
-        """The JSON text between the quotes of the values of a language."""
-        return self.pool.substitute(language, self._images)
+        """The JSON text between the quotes of the values of a language (of a complement: within any valid text)."""
+        known = self._spelled.get(language)
+        if known is None:
+            make = self._spellings.pop(language, None)
+            known = make() if make else self.pool.substitute(language, self._images)
+            self._spelled[language] = known
+        return known
 
     def quoted(self, language: Rx) -> Rx:
         quote = self.pool.literal(b'"')

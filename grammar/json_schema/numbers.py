@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from decimal import Decimal
 from fractions import Fraction
-from math import gcd
+from math import gcd, lcm
 from typing import Final
 
+from radixrt.errors import UnsupportedConstraint
 from radixrt.grammar.json_schema.shapes import NumberShape
 from radixrt.grammar.json_schema.values import Number, is_integral
 from radixrt.grammar.rx import EMPTY, NONE, Pool, Rx
@@ -20,7 +21,8 @@ from radixrt.grammar.rx import EMPTY, NONE, Pool, Rx
 __all__ = ["NumberLanguage", "admits_number", "is_empty_number", "spellings"]
 
 PLAIN_DIGITS: Final = 40  # longer fixed values are spelled with an exponent
-MAX_RESIDUES: Final = 64  # the largest part coprime to 10 of a multipleOf that is held as an automaton
+MAX_LISTED: Final = 5_000  # multiples that are listed one by one where they are no small automaton
+MAX_RESIDUES: Final = 13  # the largest part coprime to 10 of a multipleOf that is held as an automaton
 MAX_SUFFIX: Final = 4  # digits at the end that decide about the part made of twos and fives
 
 
@@ -67,7 +69,9 @@ def is_empty_number(shape: NumberShape) -> bool:
         return True
     if shape.integral:
         return _floor(shape.high, shape.high_open) < _ceiling(shape.low, shape.low_open)
-    return shape.low == shape.high and (shape.low_open or shape.high_open or shape.integral is False and is_integral(shape.low))
+    return shape.low == shape.high and (
+        shape.low_open or shape.high_open or shape.integral is False and is_integral(shape.low)
+    )
 
 
 def _ceiling(value: Number, strictly: bool) -> int:
@@ -99,9 +103,21 @@ class NumberLanguage:
 
     def of(self, shape: NumberShape) -> Rx:
         """The language of the spellings of the numbers in ``shape``; ``NONE`` if there is none."""
+        try:
+            return self._of(shape)
+        except UnsupportedDivisor:
+            steps = ", ".join(map(str, sorted(shape.multiples | shape.non_multiples)))
+            why = f"multiples of {steps} within these bounds need an automaton that is too large"
+            if shape.origin is None:
+                raise UnsupportedConstraint(why, keyword="multipleOf", param="schema") from None
+            raise shape.origin.refuse("multipleOf", why) from None
+
+    def _of(self, shape: NumberShape) -> Rx:
         pool = self._pool
         if shape == NumberShape():
-            return pool.concat(pool.opt(self._minus), self._integer, pool.opt(self._fraction), pool.opt(self._exponent()))
+            return pool.concat(
+                pool.opt(self._minus), self._integer, pool.opt(self._fraction), pool.opt(self._exponent())
+            )
         if shape.integral:
             return self._integers(shape)
         parts = [self._between(shape)]
@@ -142,12 +158,29 @@ class NumberLanguage:
         high = None if shape.high is None else _floor(shape.high, shape.high_open)
         if low is not None and high is not None and low > high:
             return NONE
+        listed = self._listed_multiples(shape, low, high)
+        if listed is not None:
+            return listed
         parts = [self._integers_from(low), self._integers_to(high)]
         parts.extend(self._multiples_as_integers(step) for step in sorted(shape.multiples))
         for step in sorted(shape.non_multiples):
             parts.append(pool.not_(self._multiples_as_integers(step)))
-        parts.extend(pool.not_(self._text(str(int(value)))) for value in sorted(shape.excluded) if is_integral(value))
+        parts.extend(
+            pool.not_(self._text(str(int(value)))) for value in sorted(shape.excluded) if is_integral(value)
+        )
         return pool.and_(*parts)
+
+    def _listed_multiples(self, shape: NumberShape, low: int | None, high: int | None) -> Rx | None:
+        """All integers inside, one by one, where their multiples are no small automaton but few."""
+        steps = [Fraction(step).numerator for step in shape.multiples]
+        if low is None or high is None or all(map(is_small_divisor, steps)):
+            return None
+        step = lcm(*steps)
+        values = range(-(-low // step) * step, high + 1, step)
+        if len(values) > MAX_LISTED:
+            return None
+        inside = (value for value in values if admits_number(shape, value))
+        return self._pool.alt(*(self._text(str(value)) for value in inside))
 
     def _integers_from(self, low: int | None) -> Rx:
         """Integers of at least ``low``, without fraction, never ``-0``."""
@@ -315,7 +348,9 @@ class NumberLanguage:
 
     def _digits_divisible(self, divisor: int, taken: int) -> Rx:
         """Unsigned integers divisible by ``divisor``, with a point before the last ``taken`` digits."""
-        smooth, rest = split_divisor(divisor)
+        smooth, rest = _split_divisor(divisor)
+        if not is_small_divisor(divisor) or taken > MAX_SUFFIX:
+            raise UnsupportedDivisor
         pool = self._pool
         digit = self._set("0123456789")
         shape = pool.concat(self._integer, self._with_point(pool.repeat(digit, taken, taken), taken))
@@ -349,16 +384,30 @@ class NumberLanguage:
                 through = pool.concat(paths[from_][middle], loop)
                 for to in range(middle):
                     paths[from_][to] = pool.alt(paths[from_][to], pool.concat(through, paths[middle][to]))
-        zero = pool.star(paths[0][0])
+        whole = pool.star(paths[0][0])
         if not taken:
-            return zero
-        raise NotImplementedError
+            return whole
+        # A point may stand before any digit; the caller says where it does.
+        images = [pool.byte_set(1 << byte) for byte in range(256)]
+        for digit in b"0123456789":
+            images[digit] = pool.alt(images[digit], pool.concat(self._point, images[digit]))
+        return pool.substitute(whole, images)
 
     def _digits_of(self, from_: int, to: int, modulus: int) -> Rx:
         return self._set("".join(str(d) for d in range(10) if (10 * from_ + d) % modulus == to))
 
 
-def split_divisor(divisor: int) -> tuple[int, int]:
+class UnsupportedDivisor(Exception):
+    """A multiple that is beyond the automata built here; ``NumberLanguage.of`` turns it into a refusal."""
+
+
+def is_small_divisor(divisor: int) -> bool:
+    """Whether divisibility by this integer is a small automaton on decimal digits."""
+    smooth, rest = _split_divisor(divisor)
+    return rest <= MAX_RESIDUES and 10**MAX_SUFFIX % smooth == 0
+
+
+def _split_divisor(divisor: int) -> tuple[int, int]:
     """The part made of twos and fives, and the part coprime to 10."""
     smooth, rest = 1, divisor
     for prime in (2, 5):

@@ -172,7 +172,11 @@ class _Object:
             some: SomeRule = self._shape.somes[index]
             ways.extend(
                 [
-                    (self._emitter.languages.all_of((language, some.language)), join_goals(goal, some.goal), left - {index})
+                    (
+                        self._emitter.languages.all_of((language, some.language)),
+                        join_goals(goal, some.goal),
+                        left - {index},
+                    )
                     for language, goal, left in ways
                 ]
             )

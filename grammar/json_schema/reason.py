@@ -82,9 +82,7 @@ class Reasoner:
     @staticmethod
     def at_index(shape: ArrayShape, index: int) -> Goal:
         """What item ``index`` must be, by the rules alone (not the counts)."""
-        return join_goals(
-            *(rule.prefix[index] if index < len(rule.prefix) else rule.rest for rule in shape.rules)
-        )
+        return join_goals(*(rule.prefix[index] if index < len(rule.prefix) else rule.rest for rule in shape.rules))
 
     # --- simplification -------------------------------------------------------------------------------------
 
@@ -159,7 +157,10 @@ class Reasoner:
         if not all(self.satisfies(self.under_name(shape, name), part) for name, part in value.items()):
             return False
         return all(
-            any(self._languages.has(some.language, name) and self.satisfies(some.goal, part) for name, part in value.items())
+            any(
+                self._languages.has(some.language, name) and self.satisfies(some.goal, part)
+                for name, part in value.items()
+            )
             for some in shape.somes
         )
 
@@ -213,7 +214,8 @@ class Reasoner:
         if any(self.is_empty_goal(self.at_index(shape, index)) for index in range(min(shape.low, LOOK_ITEMS))):
             return True
         return any(
-            (count.high is not None and count.low > count.high) or (count.low > 0 and self.is_empty_goal(count.goal))
+            (count.high is not None and count.low > count.high)
+            or (count.low > 0 and self.is_empty_goal(count.goal))
             for count in shape.counts
         )
 

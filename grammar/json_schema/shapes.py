@@ -280,9 +280,7 @@ def is_inside(inner: Shape, outer: Shape) -> bool:
     if isinstance(inner, FiniteShape) and isinstance(outer, FiniteShape):
         return inner.values.keys() <= outer.values.keys()
     if isinstance(inner, StringShape) and isinstance(outer, StringShape):
-        return (
-            _within(inner, outer) and inner.languages >= outer.languages and inner.excluded >= outer.excluded
-        )
+        return _within(inner, outer) and inner.languages >= outer.languages and inner.excluded >= outer.excluded
     if isinstance(inner, ArrayShape) and isinstance(outer, ArrayShape):
         return (
             _within(inner, outer)

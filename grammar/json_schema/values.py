@@ -7,6 +7,7 @@ bounded nesting. Nothing here knows what a schema is.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final, Literal
@@ -37,6 +38,7 @@ TYPES: Final[tuple[JsonType, ...]] = ("null", "boolean", "number", "string", "ar
 MAX_DEPTH: Final = 128  # nesting of a schema document; real ones stay below 50
 MAX_NODES: Final = 2_000_000  # values in a schema document, so that a Python object shared by itself ends
 MAX_EXPONENT: Final = 400  # a number that takes part in a constraint lies within 10**±400
+_STRING_OR_BRACKET: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
 _INT_DIGITS: Final = 1000  # longer integers are held as Decimal: int(str) is quadratic and limited
 
 
@@ -66,24 +68,14 @@ def parse_json(text: str) -> JsonValue:
 def _check_text_depth(text: str) -> None:
     """The standard parser recurses, so the nesting is measured before it runs."""
     depth = 0
-    in_string = False
-    position = 0
-    while position < len(text):
-        char = text[position]
-        if in_string:
-            if char == "\\":
-                position += 1
-            elif char == '"':
-                in_string = False
-        elif char == '"':
-            in_string = True
-        elif char in "[{":
+    for match in _STRING_OR_BRACKET.finditer(text):
+        token = match[0]
+        if token in "[{":
             depth += 1
             if depth > MAX_DEPTH:
                 raise _too_deep()
-        elif char in "]}":
+        elif token in "]}":
             depth -= 1
-        position += 1
 
 
 def _too_deep(pointer: str = "") -> UnsupportedConstraint:
@@ -180,7 +172,8 @@ def _scalar(item: object, path: tuple[str | int, ...]) -> JsonValue:
 def _checked_string(item: object, path: tuple[str | int, ...]) -> str:
     if not isinstance(item, str):
         raise InvalidRequest(
-            f"the schema is not JSON at {pointer_to(path)!r}: a name must be a string, not {item!r:.40}", param="schema"
+            f"the schema is not JSON at {pointer_to(path)!r}: a name must be a string, not {item!r:.40}",
+            param="schema",
         )
     if not item.isascii():
         try:
