@@ -130,8 +130,11 @@ class LiveRecording(Recording):
                 timeout_s=timeout,
                 deltas=self._listener is not None,
             )
-        except RadixrtError as error:
-            self._finish(EndEvent(program="", outcome="failed", error=error.to_info()))
+        except BaseException as error:
+            with self._lock:
+                self._opening = False
+            reason = error if isinstance(error, RadixrtError) else RadixrtError(f"the engine failed: {error!r}")
+            self._finish(EndEvent(program="", outcome="failed", error=reason.to_info()))
             raise
         with self._lock:
             self._handle, self._opening = handle, False

@@ -44,7 +44,7 @@ class RunOptions:
             seed=seed,
             timeout=_timeout(given.get("timeout"), where),
             salt=_checked(given, "salt", str, None, where),
-            priority=_checked(given, "priority", int, 0, where),
+            priority=_priority(given, where),
             keep_trace=_checked(given, "keep_trace", bool, True, where),
         )
 
@@ -68,6 +68,13 @@ def _timeout(value: Any, where: str) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0 or not math.isfinite(value):
         raise InvalidRequest(f"{where}: timeout must be a number of seconds above 0", param="timeout")
     return float(value)
+
+
+def _priority(given: Mapping[str, Any], where: str) -> int:
+    found: int = _checked(given, "priority", int, 0, where)
+    if not -(2**31) <= found < 2**31:
+        raise InvalidRequest(f"{where}: priority must fit 32 bits", param="priority")
+    return found
 
 
 def _checked(given: Mapping[str, Any], name: str, kind: type[Any], default: Any, where: str) -> Any:

@@ -42,6 +42,7 @@ CONSTRAINT_NAMES: tuple[str, ...] = ("regex", "schema", "choices", "grammar", "t
 _INT_PATTERN = r"-?(0|[1-9][0-9]{0,17})"
 _FLOAT_PATTERN = r"-?(0|[1-9][0-9]{0,17})(\.[0-9]{1,17})?([eE][+-]?[0-9]{1,2})?"
 _LARGEST_MAX_TOKENS = 2**31 - 1
+_LARGEST_TOKEN_ID = 2**31 - 1
 
 
 # --- sampling ---------------------------------------------------------------------------------------------------
@@ -98,9 +99,12 @@ def _plain(name: str, value: Any) -> Any:
             return texts
         return tuple(check_text(text, param="stop") if isinstance(text, str) else text for text in texts)
     if name == "logit_bias" and isinstance(value, Mapping):
-        return {_token_id(token): _number(bias) for token, bias in value.items()}
+        biases = {_token_id(name, token): _number(bias) for token, bias in value.items()}
+        if len(biases) < len(value):
+            raise InvalidRequest("logit_bias names a token twice", param=name)
+        return biases
     if name == "stop_token_ids" and isinstance(value, list | tuple):
-        return tuple(_number(token) for token in value)
+        return tuple(_token_id(name, token) for token in value)
     return _number(value)
 
 
@@ -114,11 +118,14 @@ def _number(value: Any) -> Any:
     return value
 
 
-def _token_id(token: Any) -> Any:
-    """JSON has only text keys, so the decimal spelling of an id is an id."""
-    if isinstance(token, str) and token.isascii() and token.isdecimal() and len(token) < 10:
-        return int(token)
-    return _number(token)
+def _token_id(name: str, token: Any) -> Any:
+    """JSON has only text keys, so in ``logit_bias`` the decimal spelling of an id is an id."""
+    if name == "logit_bias" and isinstance(token, str) and token.isascii() and token.isdecimal():
+        token = int(token) if len(token) < 11 else _LARGEST_TOKEN_ID + 1
+    token = _number(token)
+    if isinstance(token, int) and token > _LARGEST_TOKEN_ID:
+        raise InvalidRequest(f"{name}: {token} is not a token id", param=name)
+    return token
 
 
 def _convert(values: dict[str, Any], where: str) -> SamplingParams:

@@ -160,6 +160,27 @@ def test_the_end_of_a_run_stops_a_tool_that_is_awaited(fake: Any, how: str) -> N
     assert stopped.wait(5)
 
 
+def test_the_end_of_a_run_stops_its_task_while_the_loop_goes_on(fake: Any) -> None:
+    @rx.program
+    async def program(s: Any) -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            stopped.set()
+
+    stopped = asyncio.Event()
+
+    async def main() -> None:
+        run = program.start(engine=fake())
+        await asyncio.sleep(0.01)
+        run.cancel()
+        await run
+        assert isinstance(run.error, Cancelled)
+        await asyncio.wait_for(stopped.wait(), 5)
+
+    asyncio.run(main())
+
+
 def test_nested_async_programs_share_the_loop(fake: Any) -> None:
     threads: set[int] = set()
 

@@ -115,6 +115,22 @@ def test_called_programs_are_cancelled_with_their_caller(fake: Any, until: Any) 
     assert isinstance(child.error, Cancelled)
 
 
+def test_called_programs_are_cancelled_after_their_caller_returned(fake: Any, until: Any) -> None:
+    engine = fake(inner=fake.Waiting())
+
+    @rx.program
+    def outer(s: Any) -> str:
+        inner()
+        return "value"
+
+    run = outer.start(engine=engine)
+    until(lambda: "inner" in engine.held)
+    assert not run.wait(0.02)
+    run.cancel()
+    assert run.wait(5)
+    assert engine.ends == [("p0", "cancelled")]
+
+
 def test_called_programs_are_cancelled_when_their_caller_raises(fake: Any, until: Any) -> None:
     engine = fake(inner=fake.Waiting())
 

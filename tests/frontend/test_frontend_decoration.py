@@ -94,6 +94,7 @@ def test_arguments_go_by_position_name_or_default(fake: Any) -> None:
         (("a",), {"timeout": "x"}, "timeout"),
         (("a",), {"timeout": float("inf")}, "timeout"),
         (("a",), {"priority": "x"}, "priority"),
+        (("a",), {"priority": 2**40}, "priority"),
         (("a",), {"salt": 5}, "salt"),
         (("a",), {"keep_trace": 1}, "keep_trace"),
         (("a",), {"engine": 5}, "engine"),

@@ -80,6 +80,44 @@ def test_a_read_waits_for_that_value_alone(fake: Any) -> None:
     assert run(program, engine).value == ("now", "late")
 
 
+def test_text_is_merged_in_every_segment(fake: Any) -> None:
+    def program(s: Any) -> None:
+        s += "a"
+        s += "b" + rx.gen("x")
+        _ = s["x"]
+        s += "c"
+        s += "d" + rx.gen("y")
+        _ = s["y"]
+
+    engine = fake()
+    run(program, engine)
+    assert [n.text for n in engine.sent_nodes() if isinstance(n, TextNode)] == ["ab", "cd"]
+
+
+def test_a_value_is_parsed_once(fake: Any) -> None:
+    def program(s: Any) -> Any:
+        s += rx.gen("x", schema=Card)
+        assert s["x"] is s["x"]
+        return s["x"]
+
+    result = run(program, fake(x='{"name":"a"}'))
+    assert result["x"] is result.value
+
+
+def test_a_branch_of_a_branch_sees_the_latest_above_it(fake: Any) -> None:
+    answers = iter(["root", "branch"])
+
+    def program(s: Any) -> Any:
+        s += rx.gen("x")
+        [f] = s.fork(1)
+        assert f["x"] == "root"
+        f += rx.gen("x")
+        [g] = f.fork(1)
+        return s["x"], f["x"], g["x"]
+
+    assert run(program, fake(x=lambda _: next(answers))).value == ("root", "branch", "branch")
+
+
 def test_reading_a_branch_sends_all_branches(fake: Any) -> None:
     engine = fake()
 

@@ -174,6 +174,26 @@ def test_a_dead_worker_fails_the_run_and_later_ones_alike(fake: Any) -> None:
         run(program, engine)
 
 
+def test_an_engine_that_breaks_while_opening_leaves_no_run_behind(fake: Any, monkeypatch: Any) -> None:
+    def program(s: Any) -> Any:
+        s += rx.gen("x")
+        return s["x"]
+
+    engine = fake()
+
+    def broken(*args: Any, **kwargs: Any) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(engine, "open_program", broken)
+    with pytest.raises(ZeroDivisionError):
+        run(program, engine)
+    started = rx.program(program).start(engine=engine)
+    assert started.wait(5)
+    assert "ZeroDivisionError" in repr(started.error)
+    [error] = rx.program(program).map([{}], engine=engine).errors
+    assert "ZeroDivisionError" in repr(error)
+
+
 # --- runs that go on beside the caller ---
 
 
@@ -224,6 +244,50 @@ def test_cancel_before_anything_was_sent(fake: Any) -> None:
     assert isinstance(run.error, Cancelled)
     go_on.set()
     assert engine.opened == []
+
+
+def test_cancel_while_the_engine_opens_the_program(fake: Any, until: Any, monkeypatch: Any) -> None:
+    engine = fake(x=fake.Waiting())
+    opening, go_on = threading.Event(), threading.Event()
+    open_program = engine.open_program
+
+    def slow_open(*args: Any, **kwargs: Any) -> Any:
+        opening.set()
+        go_on.wait(5)
+        return open_program(*args, **kwargs)
+
+    monkeypatch.setattr(engine, "open_program", slow_open)
+    run = held.start(engine=engine)
+    assert opening.wait(5)
+    run.cancel()
+    go_on.set()
+    assert run.wait(5)
+    assert isinstance(run.error, Cancelled)
+    until(lambda: engine.ends == [("p0", "cancelled")])
+
+
+def test_nodes_that_were_never_sent_end_with_the_program(fake: Any, until: Any) -> None:
+    caught: list[BaseException] = []
+
+    @rx.program
+    def program(s: Any) -> None:
+        s += rx.gen("x")
+        s.send()
+        s += rx.gen("y")
+        until(lambda: bool(engine.ends))
+        try:
+            _ = s["y"]
+        except Cancelled as error:
+            caught.append(error)
+            raise
+
+    engine = fake(x=fake.Waiting())
+    run = program.start(engine=engine)
+    until(lambda: "x" in engine.held)
+    run.cancel()
+    assert run.wait(5)
+    until(lambda: bool(caught))
+    assert [node.name for node in run.nodes] == ["x", "y"]
 
 
 def test_cancel_stops_a_program_that_is_busy_in_python(fake: Any) -> None:
