@@ -49,7 +49,7 @@ class Mask:
         """The content of a message. Ids that stand for no text cannot be told apart and are left out."""
         real: list[str] = []
         masked: list[str] = []
-        for piece in _merged(pieces):
+        for piece in _joined(pieces):
             if isinstance(piece, IdsPiece):
                 stand_ins = "".join(map(self._new, piece.text))
                 if stand_ins:
@@ -107,19 +107,16 @@ class Mask:
         return stand_in
 
 
-def _merged(pieces: Sequence[Piece]) -> Iterator[Piece]:
-    """The pieces with neighbouring ids pieces made one, so that ids without text stay with their neighbours."""
-    held: IdsPiece | None = None
+def _joined(pieces: Sequence[Piece]) -> list[Piece]:
+    """The pieces, ids that stand for no text joined to the ids beside them, so that they stay with them."""
+    found: list[Piece] = []
     for piece in pieces:
-        if isinstance(piece, IdsPiece):
-            held = piece if held is None else IdsPiece(held.ids + piece.ids, held.text + piece.text)
-            continue
-        if held is not None:
-            yield held
-            held = None
-        yield piece
-    if held is not None:
-        yield held
+        before = found[-1] if found else None
+        if isinstance(piece, IdsPiece) and isinstance(before, IdsPiece) and not (piece.text and before.text):
+            found[-1] = IdsPiece(before.ids + piece.ids, before.text + piece.text)
+        else:
+            found.append(piece)
+    return found
 
 
 class MaskedText(str):
