@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -24,7 +24,6 @@ from radixrt.client.single import SingleCalls
 from radixrt.config import EngineConfig, resolve
 from radixrt.errors import InvalidRequest
 from radixrt.worker.messages import Flush, ModelInfo, Open, Query
-from radixrt.worker.runtime import Runtime
 from radixrt.worker.supervisor import Launcher, Patience, ProcessLauncher, Supervisor, ThreadLauncher
 
 __all__ = ["Engine"]
@@ -52,19 +51,15 @@ class Engine(SingleCalls):
         self._begin(launcher, config, None)
 
     @classmethod
-    def from_loader(
-        cls, load: Callable[[], Runtime], config: EngineConfig, *, patience: Patience | None = None
-    ) -> Self:
-        """An engine whose worker is a thread of this process and gets its runtime from ``load``."""
-        return cls.from_launcher(ThreadLauncher(load, config), config, patience=patience)
-
-    @classmethod
     def from_launcher(cls, launcher: Launcher, config: EngineConfig, *, patience: Patience | None = None) -> Self:
+        """An engine whose worker is started by ``launcher``, for tests and for other ways to run a worker."""
         engine = cls.__new__(cls)
         engine._begin(launcher, config, patience)
         return engine
 
     def _begin(self, launcher: Launcher, config: EngineConfig, patience: Patience | None) -> None:
+        if not 0.01 <= config.heartbeat_s <= 60.0:
+            raise InvalidRequest("heartbeat_s must be between 0.01 and 60 seconds", param="heartbeat_s")
         self.config = config
         self._connection = Connection()
         supervisor = Supervisor(launcher, self._connection, config.heartbeat_s, patience)

@@ -17,7 +17,7 @@ from radixrt.testing.scripted_model import Script, ScriptedModel
 from radixrt.text.tokenizer import Tokenizer
 from radixrt.worker.messages import ModelInfo
 from radixrt.worker.runtime import Runtime
-from radixrt.worker.supervisor import Patience
+from radixrt.worker.supervisor import Patience, ThreadLauncher
 
 __all__ = ["scripted_engine", "scripted_runtime"]
 
@@ -46,7 +46,7 @@ def scripted_engine(
         context_length=context_length,
         total_slots=total_slots,
     )
-    return Engine.from_loader(load, config, patience=patience)
+    return Engine.from_launcher(ThreadLauncher(load, config), config, patience=patience)
 
 
 def scripted_runtime(

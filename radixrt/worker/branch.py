@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from radixrt.api import Node
 from radixrt.errors import ErrorInfo, InvalidRequest
-from radixrt.text.pieces import IdsPiece
+from radixrt.text.pieces import IdsPiece, Piece, TextPiece
 from radixrt.worker.activity import Activity
 from radixrt.worker.context import ChatContext, Context, RawContext
 from radixrt.worker.runtime import Runtime
@@ -46,7 +46,9 @@ class Branch:
         self.path = path
         self.parent = parent
         self.children: list[Branch] = []
-        self.context: Context = RawContext()
+        self._context: Context = RawContext()
+        # Pieces not yet in the context: many short texts in a row are put there together.
+        self._loose: list[Piece] = []
         self.queue: deque[Node | JoinMark] = deque()
         self.joins: dict[int, list[JoinMark]] = {}
         self.activity: Activity | None = None
@@ -58,6 +60,18 @@ class Branch:
         self.outputs = 0
         self.added: list[list[str]] = [[]]
         self.hint: list[int] | None = None
+
+    @property
+    def context(self) -> Context:
+        """All that the branch says so far."""
+        if self._loose:
+            self._context = self._context.with_pieces(self._loose)
+            self._loose.clear()
+        return self._context
+
+    @context.setter
+    def context(self, context: Context) -> None:
+        self._context = context
 
     def start_from(self, parent: Branch) -> None:
         self.context = parent.context
@@ -76,39 +90,48 @@ class Branch:
         return "\n".join("".join(parts) for parts in self.added)
 
     def append_text(self, text: str) -> None:
-        self.context = self.context.with_text(text)
+        self._check_can_append("text")
         if text:
+            self._loose.append(TextPiece(text))
             self.added[-1].append(text)
 
     def append_tokens(self, tokens: Sequence[int | str], runtime: Runtime) -> None:
         """Raises ``InvalidRequest`` for an id or a spelling that is not in the vocabulary."""
+        self._check_can_append("tokens")
         ids = tuple(_token_id(token, runtime) for token in tokens)
         if ids:
             text = runtime.tokenizer.decode(ids, skip_special=False)
-            self.context = self.context.with_ids(IdsPiece(ids=ids, text=text))
+            self._loose.append(IdsPiece(ids=ids, text=text))
             self.added[-1].append(text)
+
+    def _check_can_append(self, param: str) -> None:
+        if isinstance(self._context, ChatContext) and self._context.open_role is None:
+            raise InvalidRequest(
+                f"{param} outside a role: this branch is a chat, all its content stands in messages", param=param
+            )
 
     def set_role(self, role: str | None, runtime: Runtime) -> None:
         """Open a message, or close the open one with None."""
+        context = self.context
         if role is None:
-            if isinstance(self.context, RawContext):
+            if isinstance(context, RawContext):
                 raise InvalidRequest("there is no open role to close", param="role")
-            self.context = self.context.closed()
+            self.context = context.closed()
             return
         if not role:
             raise InvalidRequest("the role must not be empty", param="role")
         if runtime.tokenizer.chat is None:
             raise InvalidRequest("this model has no chat template, so roles cannot be used", param="role")
-        if isinstance(self.context, RawContext):
-            if self.context.ids.length or self.context.pending:
+        if isinstance(context, RawContext):
+            if context.ids.length or context.pending:
                 raise InvalidRequest(
                     f"role {role!r} after plain text: a branch is either plain text or a chat, not both",
                     param="role",
                 )
-            self.context = ChatContext()
-        if self.context.open_role is not None:
-            raise InvalidRequest(f"role {role!r} inside the open role {self.context.open_role!r}", param="role")
-        self.context = self.context.opened(role)
+            context = ChatContext()
+        if context.open_role is not None:
+            raise InvalidRequest(f"role {role!r} inside the open role {context.open_role!r}", param="role")
+        self.context = context.opened(role)
         if self.added[-1]:
             self.added.append([])
 

@@ -117,11 +117,11 @@ class RawContext(msgspec.Struct, frozen=True):
     ids: IdRope = IdRope()
     pending: tuple[Piece, ...] = ()
 
-    def with_text(self, text: str) -> RawContext:
-        return RawContext(self.ids, (*self.pending, TextPiece(text))) if text else self
+    def with_pieces(self, pieces: Iterable[Piece]) -> RawContext:
+        return RawContext(self.ids, (*self.pending, *pieces))
 
-    def with_ids(self, piece: IdsPiece) -> RawContext:
-        return RawContext(self.ids, (*self.pending, piece))
+    def with_text(self, text: str) -> RawContext:
+        return self.with_pieces((TextPiece(text),)) if text else self
 
     def prompts(self, runtime: Runtime, extras: Sequence[str]) -> list[Prompt]:
         """Tokenize what is pending, once with each of ``extras`` behind it."""
@@ -177,18 +177,12 @@ class ChatContext(msgspec.Struct, frozen=True):
         message = Message(self.open_role, _merged(self.open_content))
         return msgspec.structs.replace(self, messages=(*self.messages, message), open_role=None, open_content=())
 
+    def with_pieces(self, pieces: Iterable[Piece]) -> ChatContext:
+        """Into the open message, which there must be."""
+        return msgspec.structs.replace(self, open_content=(*self.open_content, *pieces))
+
     def with_text(self, text: str) -> ChatContext:
-        return self._with(TextPiece(text), "text") if text else self
-
-    def with_ids(self, piece: IdsPiece) -> ChatContext:
-        return self._with(piece, "tokens")
-
-    def _with(self, piece: Piece, param: str) -> ChatContext:
-        if self.open_role is None:
-            raise InvalidRequest(
-                f"{param} outside a role: this branch is a chat, all its content stands in messages", param=param
-            )
-        return msgspec.structs.replace(self, open_content=(*self.open_content, piece))
+        return self.with_pieces((TextPiece(text),)) if text else self
 
     def prompts(self, runtime: Runtime, extras: Sequence[str]) -> list[Prompt]:
         """Render once, then tokenize with each of ``extras`` at the end of the open message."""

@@ -73,7 +73,7 @@ class Generation(Activity):
             self.submit(
                 SequenceRequest(
                     id=sink.sequence,
-                    ids=ids if sink.index == 0 else list(ids),
+                    ids=ids,
                     params=single,
                     sink=sink,
                     end_ids=self.host.runtime.tokenizer.eos_ids,

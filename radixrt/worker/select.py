@@ -21,7 +21,9 @@ from radixrt.worker.runtime import Runtime
 
 __all__ = ["MAX_CHOICES", "Selection", "best_choice"]
 
-MAX_CHOICES = 4096
+MAX_CHOICES = 1024
+"""Choices of one select at most."""
+
 _SCORE_ONLY = SamplingParams(max_tokens=0)
 
 

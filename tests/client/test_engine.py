@@ -18,7 +18,7 @@ from radixrt.client.engine import Engine
 from radixrt.errors import InvalidRequest, ModelLoadError, WorkerDied
 from radixrt.testing.byte_tokenizer import ByteTokenizer
 from radixrt.testing.scripted_model import ScriptedModel, say
-from radixrt.worker.supervisor import Patience
+from radixrt.worker.supervisor import Patience, ThreadLauncher
 
 B = ByteTokenizer
 
@@ -85,6 +85,8 @@ def test_queries(make_engine: Any) -> None:
         ({"max_runing": 3}, "max_runing"),
         ({"max_running": 0}, "max_running"),
         ({"policy": "best"}, "policy"),
+        ({"heartbeat_s": 0.0}, "heartbeat_s"),
+        ({"heartbeat_s": float("nan")}, "heartbeat_s"),
         ({"config_file": "/no/such/file.toml"}, "config"),
     ],
 )
@@ -108,7 +110,7 @@ def test_a_load_that_fails_raises_its_own_class_and_leaves_no_thread() -> None:
         raise ModelLoadError("damaged", param="x.gguf")
 
     with pytest.raises(ModelLoadError, match="damaged") as caught:
-        Engine.from_loader(load, resolve({}, environ={}))
+        Engine.from_launcher(ThreadLauncher(load, resolve({}, environ={})), resolve({}, environ={}))
     assert caught.value.param == "x.gguf"
     assert not [t for t in threading.enumerate() if t.name.startswith("radixrt")]
 
@@ -200,15 +202,13 @@ def test_a_callback_that_raises_harms_nobody(make_engine: Any, caplog: Any) -> N
     assert "in a callback" in caplog.text
 
 
-def test_a_failing_step_fails_everybody_and_the_engine_recovers(make_engine: Any, caplog: Any) -> None:
+def test_a_failing_step_fails_everybody_and_the_engine_recovers(caplog: Any) -> None:
     models = []
 
     def hook(batch: Any) -> None:
         if 1 in batch.token_ids:
             raise RuntimeError("a bug in the model")
 
-    engine = make_engine(model=None, patience=Patience(pause_s=0.01))
-    engine.close()
     from radixrt.config import resolve
     from radixrt.testing.scripted_engine import scripted_runtime
 
@@ -218,7 +218,7 @@ def test_a_failing_step_fails_everybody_and_the_engine_recovers(make_engine: Any
         models.append(ScriptedModel(264, 4096, hook=hook))
         return scripted_runtime(config, model=models[-1])
 
-    with Engine.from_loader(load, config, patience=Patience(pause_s=0.01)) as engine:
+    with Engine.from_launcher(ThreadLauncher(load, config), config, patience=Patience(pause_s=0.01)) as engine:
         with pytest.raises(WorkerDied):
             engine.generate("\x01", max_tokens=5)
         assert engine.generate("hi", max_tokens=1, temperature=0).text is not None

@@ -195,7 +195,8 @@ def test_max_tokens_zero_prefills(make_engine: Any) -> None:
 
 
 def test_a_stream_is_the_text(make_engine: Any) -> None:
-    engine = make_engine(script=say("héllo wörld".encode(), B.EOS))
+    script = say("héllo wörld".encode(), B.EOS)
+    engine = make_engine(model=ScriptedModel(264, 4096, script=script, step_delay_s=0.01))
     stream = engine.stream("?", max_tokens=40)
     pieces = list(stream)
     assert len(pieces) > 3

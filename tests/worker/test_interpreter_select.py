@@ -163,6 +163,35 @@ def test_a_choice_that_shares_a_token_with_the_message_before_it(make: Any, gen:
     assert ids[-3:] == [words.encode_text(text)[0] for text in ("hello", " world", " and")]
 
 
+def test_a_choice_in_a_history_that_is_rendered_anew(make: Any, gen: Any, words: Any) -> None:
+    """A template that forgets the beginning: the choice's tokens and the text before them must still part well."""
+    template = (
+        "{% for message in messages[-2:] %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n"
+        "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+    )
+    words.chat = ByteTokenizer(template=template).chat
+    h = make(tokenizer=words)
+    h.do(
+        [
+            RoleNode(node=0, role="user"),
+            TextNode(node=1, text="?"),
+            RoleNode(node=2, role=None),
+            RoleNode(node=3, role="assistant"),
+            TextNode(node=4, text="hello wo"),
+            SelectNode(node=5, name="s", choices=("rld",)),
+            RoleNode(node=6, role=None),
+            RoleNode(node=7, role="user"),
+            TextNode(node=8, text="!"),
+            RoleNode(node=9, role=None),
+            RoleNode(node=10, role="assistant"),
+            gen(11),
+        ]
+    )
+    text = words.decode(h.scheduler.requests[-1].ids, skip_special=False)
+    assert "assistant\nhello world<|im_end|>\n<|im_start|>user\n!<|im_end|>\n<|im_start|>assistant\n" in text
+    assert "?" not in text
+
+
 def test_a_choice_that_does_not_fit_fails_the_node_and_frees_the_rest(make: Any) -> None:
     h = make(context_length=100, total_slots=400)
     nodes = h.do([TextNode(node=0, text="a" * 90), SelectNode(node=1, name="s", choices=("b", "c" * 50))])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -195,6 +196,14 @@ def test_characters_are_never_halved_in_deltas(make: Any, gen: Any) -> None:
     nodes = h.do([TextNode(node=0, text="?"), gen(1, max_tokens=20)], deltas=True)
     assert nodes[1].samples[0].text == text == h.deltas(1)
     assert not any("�" in getattr(e, "text", "") for e in h.events())
+
+
+def test_very_many_texts_cost_their_length(make: Any, gen: Any) -> None:
+    h = make(context_length=60_000, total_slots=70_000)
+    started = time.monotonic()
+    h.do([*(TextNode(node=i, text="a") for i in range(50_000)), gen(99_999, max_tokens=0)])
+    assert h.nodes()[99_999].usage.prompt_tokens == 50_000
+    assert time.monotonic() - started < 20.0  # quadratic work takes minutes
 
 
 def test_salts_do_not_share(make: Any, gen: Any) -> None:
