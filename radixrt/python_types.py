@@ -20,6 +20,7 @@ from radixrt.errors import InvalidRequest
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
+    from pydantic.json_schema import GenerateJsonSchema
 
 __all__ = ["json_schema_of", "literal_members"]
 
@@ -70,7 +71,35 @@ def _adapter(value: Any) -> tuple[str, TypeAdapter[Any]]:
     from pydantic import TypeAdapter
 
     adapter = value if isinstance(value, TypeAdapter) else TypeAdapter(_portable(value))
-    return json.dumps(adapter.json_schema(), ensure_ascii=False), adapter
+    return json.dumps(adapter.json_schema(schema_generator=_closed_schemas()), ensure_ascii=False), adapter
+
+
+@functools.cache
+def _closed_schemas() -> type[GenerateJsonSchema]:
+    """pydantic's schema writer, closing every class of fields that does not say ``extra="allow"``.
+
+    Without ``extra`` a class drops members it has no field for: a model that writes them wastes its tokens.
+    """
+    from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+    from pydantic_core import core_schema
+
+    class Closed(GenerateJsonSchema):
+        def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+            return _closed(super().model_schema(schema))
+
+        def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
+            return _closed(super().dataclass_schema(schema))
+
+        def typed_dict_schema(self, schema: core_schema.TypedDictSchema) -> JsonSchemaValue:
+            return _closed(super().typed_dict_schema(schema))
+
+    return Closed
+
+
+def _closed(schema: dict[str, Any]) -> dict[str, Any]:
+    if "properties" in schema:
+        schema.setdefault("additionalProperties", False)
+    return schema
 
 
 def _portable(annotation: Any) -> Any:

@@ -323,3 +323,27 @@ def test_plain_numbers_are_bounded_and_exact(kind: Any, longest: str) -> None:
 @pytest.mark.parametrize("kind", [object(), 5, "int", Literal["1", 1], Literal["", "a"], Literal[b"a"], print])
 def test_what_is_no_type_is_refused(kind: Any) -> None:
     assert refused(type=kind).param == "type"
+
+
+class _Inner(pydantic.BaseModel):
+    z: int
+
+
+class _Open(pydantic.BaseModel, extra="allow"):
+    x: int
+
+
+class _Outer(pydantic.BaseModel):
+    inner: _Inner
+    open: _Open
+    free: dict[str, int]
+
+
+def test_classes_of_fields_are_closed_unless_they_allow_more() -> None:
+    output = output_type(schema=_Outer)
+    assert output is not None
+    schema = json.loads(output.constraint.source)
+    assert schema["additionalProperties"] is False
+    assert schema["$defs"]["_Inner"]["additionalProperties"] is False
+    assert schema["$defs"]["_Open"]["additionalProperties"] is True
+    assert schema["properties"]["free"]["additionalProperties"] == {"type": "integer"}
