@@ -22,6 +22,8 @@ from radixrt.scheduler.stats import Counters
 
 __all__ = ["Roster"]
 
+_RETRY_STEPS = 16
+
 
 class Roster:
     """``running`` is ordered by arrival, the oldest first: the oldest is never retracted for want of room."""
@@ -35,7 +37,7 @@ class Roster:
         self._config = config
         self._counters = counters
         self._changes = 0  # grows with everything that may make room or change the queue
-        self._blocked_at: tuple[int, int] | None = None
+        self._blocked_at: tuple[int, int, int] | None = None
 
     @property
     def n_new(self) -> int:
@@ -97,7 +99,7 @@ class Roster:
             self._kv.attach(sequence)
             if self.running and not self._admission.may_start(sequence, reserved):
                 self._kv.detach(sequence)
-                self._blocked_at = (self._kv.tree.version, self._changes)
+                self._blocked_at = self._situation()
                 break
             self._start(sequence)
             latest_arrival = max(latest_arrival, sequence.arrival_step)
@@ -115,7 +117,11 @@ class Roster:
 
     def _is_blocked(self) -> bool:
         """Whether admission failed for want of room and nothing has happened since that could make room."""
-        return bool(self.running) and self._blocked_at == (self._kv.tree.version, self._changes)
+        return bool(self.running) and self._blocked_at == self._situation()
+
+    def _situation(self) -> tuple[int, int, int]:
+        """What a failed admission depends on. The output set aside shrinks with time, so time counts a little."""
+        return (self._kv.tree.version, self._changes, self._counters.steps // _RETRY_STEPS)
 
     def _start(self, sequence: SequenceState) -> None:
         """Move an attached sequence to the running ones."""
