@@ -100,6 +100,7 @@ class Generation(Activity):
         if result.error is not None:
             self.fail(result.error, usage_of(result))
             return
+        sink.flush()
         sink.result = result
         if all(other.result is not None for other in self._sinks):
             self._complete()
@@ -219,12 +220,15 @@ class _SampleSink:
         return tokens
 
     def finish(self, result: SequenceResult, /) -> None:
-        if not self._owner.over and result.error is None:
-            if self.matched is None:
-                self._take(self._detokenizer.flush())
-            if self.matched is None:
-                self._show(self._stops.flush())
+        # Everything else happens under the program's own guard, where an error can't be lost.
         self._owner.host.later(functools.partial(self._owner.sample_over, self, result))
+
+    def flush(self) -> None:
+        """Show what was held back, now that nothing follows."""
+        if self.matched is None:
+            self._take(self._detokenizer.flush())
+        if self.matched is None:
+            self._show(self._stops.flush())
 
     def sample(self, reason: FinishReason, result: SequenceResult | None) -> Sample:
         tokenizer = self._owner.host.runtime.tokenizer

@@ -45,6 +45,9 @@ _FRAMES_PER_MESSAGE = 64
 # How soon a socket that refused a message is tried again.
 _RETRY_S = 0.02
 
+# What decoding raises for bytes from outside; the last for nesting that is too deep.
+_NOT_A_MESSAGE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
 log = logging.getLogger(__name__)
 
 Key = tuple[str, int, int]
@@ -246,7 +249,7 @@ class WorkerIO:
         known = self._clients.setdefault(client, _Client())
         try:
             command = decode_command(frame)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except _NOT_A_MESSAGE as error:
             self._refuse(client, known, frame, error)
             return
         if isinstance(command, Hello):
@@ -272,7 +275,7 @@ class WorkerIO:
         info = InvalidRequest(f"message not understood: {error}", param="message").to_info()
         try:
             envelope = _envelope_decoder.decode(frame)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except _NOT_A_MESSAGE:
             log.warning("dropped a frame of %d bytes that is no message", len(frame))
             return
         if envelope.program is not None:

@@ -226,7 +226,7 @@ class Supervisor:
         for frame in channel.receive():
             try:
                 reply = decode_reply(frame)
-            except msgspec.DecodeError as error:
+            except (msgspec.DecodeError, RecursionError) as error:
                 return WorkerDied(f"the worker sent something that is no reply: {error}")
             watch.heard(reply)
             if isinstance(reply, Failed):

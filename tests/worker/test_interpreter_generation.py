@@ -9,6 +9,7 @@ import pytest
 from radixrt.api import Constraint, FinishReason, ForkNode, GenNode, SamplingParams, TextNode
 from radixrt.testing.byte_tokenizer import ByteTokenizer
 from radixrt.testing.scripted_model import say
+from radixrt.text.stop import StopFilter
 from radixrt.worker.generation import _whole_tokens
 
 B = ByteTokenizer
@@ -172,6 +173,32 @@ def test_stop_token_ids(make: Any, gen: Any) -> None:
     [sample] = nodes[1].samples
     assert (sample.text, sample.matched_stop, sample.finish_reason) == ("a", ord("b"), FinishReason.STOP)
     assert h.contexts()[1] == "?a"
+
+
+# --- errors in a sink ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["push", "flush"])
+def test_an_error_in_a_sink_is_one_programs_own(
+    make: Any, gen: Any, monkeypatch: pytest.MonkeyPatch, method: str, caplog: Any
+) -> None:
+    h = make(script=say(b"abc", B.EOS))
+    h.open([TextNode(node=0, text="?"), gen(1, max_tokens=9, stop=("zz",))], program="good")
+    h.run(2)
+
+    def broken(*_: Any) -> Any:
+        raise ZeroDivisionError("a bug in a sink")
+
+    real = getattr(StopFilter, method)
+    monkeypatch.setattr(StopFilter, method, lambda self, *a: broken() if "!" in self._next[0] else real(self, *a))
+    h.do([TextNode(node=0, text="?"), gen(1, max_tokens=9, stop=("!",)), gen(2)], program="bad")
+    assert {n: e.error and e.error.code for n, e in h.nodes("bad").items()} == dict.fromkeys(
+        (1, 2), "internal_error"
+    )
+    h.end("bad")
+    assert h.nodes("good")[1].samples[0].text == "abc"
+    assert "a bug in a sink" in caplog.text
+    assert h.interpreter.stats()["held_slots"] == 0
 
 
 # --- constraints ----------------------------------------------------------------------------------------------

@@ -135,6 +135,8 @@ def test_hello_is_answered_and_beats_follow(worker: Worker) -> None:
         b"\x81" * 100_000,
         b"\xdf\xff\xff\xff\xff",
         b"\x85\xa4type\xa4open",
+        b"\x82\xa1x" + b"\x91" * 1_000_000 + b"\x00\xa7program\xa1p",
+        b"\x83\xa4type\xa4open\xa7program\xa1p\xa5nodes" + b"\x91" * 1_000_000,
     ],
 )
 def test_garbage_harms_nobody(worker: Worker, frame: bytes, caplog: Any) -> None:
