@@ -15,6 +15,8 @@ import numpy.typing as npt
 
 from radixrt.grammar.limits import GrammarLimits
 from radixrt.grammar.machine import DEAD, Machine
+from radixrt.grammar.rx import Rx
+from radixrt.grammar.terminal_rows import SharedRows, TerminalRow
 from radixrt.grammar.vocab import Vocabulary
 from radixrt.kernels.cpu.trie_walk import TrieWalk, run_walks
 
@@ -24,6 +26,10 @@ Row = npt.NDArray[np.uint32]
 """Bits of allowed tokens, read-only, ``Vocabulary.words`` long."""
 
 _ROOT = -1
+_WIDE = 32
+"""From so many possible next bytes on, the row of a terminal is worth sharing."""
+_MANY = 8
+"""Beyond so many open terminals, one walk for all of them is cheaper."""
 _MAX_FORCED_BYTES = 4096
 _PIECE = 64
 
@@ -31,11 +37,12 @@ _PIECE = 64
 class Automaton:
     """Thread-safe view of one machine over one vocabulary."""
 
-    def __init__(self, machine: Machine, vocab: Vocabulary, limits: GrammarLimits) -> None:
+    def __init__(self, machine: Machine, vocab: Vocabulary, limits: GrammarLimits, shared: SharedRows) -> None:
         self.start = machine.start
         self.vocab = vocab
         self._machine = machine
         self._limits = limits
+        self._shared = shared
         self._lock = threading.RLock()
         self._rows: OrderedDict[int, Row] = OrderedDict()
         self._room = max(1, limits.mask_cache_bytes // (4 * vocab.words))
@@ -54,7 +61,7 @@ class Automaton:
         """The same grammar before anything was read; shares nothing that grows."""
         with self._lock:
             self._refuel()
-            return Automaton(self._machine.fresh(), self.vocab, self._limits)
+            return Automaton(self._machine.fresh(), self.vocab, self._limits, self._shared)
 
     def advance(self, state: int, data: bytes) -> int:
         """The state after ``data``, or ``DEAD``."""
@@ -106,8 +113,9 @@ class Automaton:
     def rows(self, states: Sequence[int]) -> list[Row]:
         """The rows of several states, missing ones computed together."""
         with self._lock:
+            self._refuel()
             missing = [state for state in dict.fromkeys(states) if state not in self._rows]
-            fresh = dict(zip(missing, self._walk([(state, _ROOT) for state in missing]), strict=True))
+            fresh = dict(zip(missing, self._compose(missing), strict=True))
             result = []
             for state in states:
                 if state in fresh:
@@ -127,24 +135,65 @@ class Automaton:
     def below(self, state: int, node: int) -> Row:
         """The tokens below ``node`` of the trie (node excluded) whose further bytes ``state`` allows."""
         with self._lock:
-            return self._walk([(state, node)])[0]
+            self._refuel()
+            row = np.zeros(self.vocab.words, np.uint32)
+            self._walk([TrieWalk(self.vocab.trie, row, [(node, state)])])
+            return row
 
-    def _walk(self, starts: Sequence[tuple[int, int]]) -> list[Row]:
-        """Walk the trie from (state, node); the machine fills in the rows that the native code misses."""
-        machine = self._machine
-        walks = [
-            TrieWalk(self.vocab.trie, state, np.zeros(self.vocab.words, np.uint32), node) for state, node in starts
-        ]
-        self._refuel()
-        active = walks
-        while active:
-            run_walks(active, [machine.table] * len(active), [machine.class_of] * len(active))
-            active = [walk for walk in active if walk.missing >= 0]
-            for walk in active:
-                machine.expand(walk.missing)
+    def _compose(self, states: Sequence[int]) -> list[Row]:
+        """Rows of states: what their wide terminals say anywhere, and a walk for all that depends on the place."""
+        walks = []
+        for state in states:
+            row = np.zeros(self.vocab.words, np.uint32)
+            walks.append(TrieWalk(self.vocab.trie, row, self._starts(state, row)))
+        self._walk(walks)
         for walk in walks:
             walk.row.flags.writeable = False
         return [walk.row for walk in walks]
+
+    def _starts(self, state: int, row: Row) -> list[tuple[int, int]]:
+        """Add to ``row`` what the wide terminals of a state allow; return where to walk for the rest."""
+        machine = self._machine
+        parts = machine.parts(state)
+        wide = [] if len(parts) > _MANY else [p for p in parts if machine.first_bytes(p[0]) >= _WIDE]
+        if not wide:
+            return [(_ROOT, state)]
+        starts = []
+        for part in wide:
+            terminal = self._terminal_row(part[0])
+            np.bitwise_or(row, terminal.bits, out=row)
+            alone = state if len(parts) == 1 else machine.state_of([part])
+            for path, nodes in terminal.exits:
+                after = machine.run(alone, path)
+                starts += [(node, after) for node in nodes.tolist()]
+        narrow = [part for part in parts if part not in wide]
+        if narrow:
+            starts.append((_ROOT, machine.state_of(narrow)))
+        return starts
+
+    def _terminal_row(self, term: Rx) -> TerminalRow:
+        trie, machine = self.vocab.trie, self._machine
+        short, fingerprint = machine.fingerprint(term, trie.max_depth)
+        known = self._shared.get(fingerprint)
+        if known is None:
+            row = np.zeros(self.vocab.words, np.uint32)
+            walk = TrieWalk(trie, row, [(_ROOT, machine.terminal_state(short))], stop_at_accepting=True)
+            self._walk([walk])
+            nodes, ends = walk.found
+            order = np.argsort(ends, kind="stable")
+            groups = np.split(nodes[order], np.flatnonzero(np.diff(ends[order])) + 1) if len(nodes) else []
+            known = TerminalRow(row, tuple((trie.path(int(group[0])), group) for group in groups))
+            self._shared.put(fingerprint, known)
+        return known
+
+    def _walk(self, walks: Sequence[TrieWalk]) -> None:
+        """Run walks to their end; the machine fills in the rows that the native code misses."""
+        active = walks
+        while active:
+            run_walks(active, [self._machine.tables] * len(active))
+            active = [walk for walk in active if walk.missing >= 0]
+            for walk in active:
+                self._machine.expand(walk.missing)
 
     def _refuel(self) -> None:
         self._machine.refuel(self._limits.step_fuel, "step_fuel")

@@ -8,7 +8,7 @@ A ``GrammarBuilder`` collects rules; every front end (regular expressions, choic
   see ``leftrec.py``), so that the machine's closures are finite.
 
 Bounded repetition stays a counter, ``repeat(x, 3, 5000)`` is one symbol however large the bounds are. Neighbouring
-terminals are joined into one term, so a grammar without recursion ends up as few large terminals. Nothing here
+terminals are joined into one term while they are short. Nothing here
 knows about tokens or how a grammar was spelled.
 
     builder = GrammarBuilder(pool)
@@ -30,6 +30,8 @@ from radixrt.grammar.rx import EMPTY, NONE, Pool, Rx
 from radixrt.grammar.terms import INFINITE
 
 __all__ = ["Alternative", "Grammar", "GrammarBuilder", "Symbol"]
+
+_SHORT = 256
 
 
 class GrammarBuilder:
@@ -126,23 +128,25 @@ class GrammarBuilder:
         return known
 
     def _join(self, symbols: Sequence[Symbol]) -> Alternative:
-        """Concatenate neighbouring terminals; a sequence with an impossible part is impossible."""
+        """Concatenate neighbouring short terminals; a sequence with an impossible part is impossible.
+
+        Long ones (strings, say) stay apart, so that they are the same terminal wherever they occur.
+        """
         joined: list[Symbol] = []
         run: list[Rx] = []
         for symbol in (*symbols, None):
-            if symbol is not None and is_terminal(symbol):
+            short = symbol is not None and is_terminal(symbol) and self.pool.high[term_of(symbol)] <= _SHORT
+            if symbol is not None and short:
                 run.append(term_of(symbol))
                 continue
             if run:
                 term = self.pool.concat(*run)
                 run = []
-                if term == NONE:
-                    return (self.nothing,)
                 if term != EMPTY:
                     joined.append(~term)
             if symbol is not None:
                 joined.append(symbol)
-        return tuple(joined)
+        return (self.nothing,) if self.nothing in joined else tuple(joined)
 
     def _tidy(self, alternatives: Sequence[Sequence[Symbol]]) -> tuple[Alternative, ...]:
         """Join terminals within each alternative, and all alternatives that are one terminal."""

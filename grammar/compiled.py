@@ -14,6 +14,7 @@ from radixrt.grammar.limits import GrammarLimits
 from radixrt.grammar.machine import Machine
 from radixrt.grammar.matcher import Encode, Matcher
 from radixrt.grammar.rules import Grammar
+from radixrt.grammar.terminal_rows import SharedRows
 from radixrt.grammar.vocab import Vocabulary
 
 __all__ = ["CompiledGrammar"]
@@ -23,12 +24,17 @@ class CompiledGrammar:
     """What ``Compiler`` returns. ``matches`` tests a whole text; ``matcher`` follows one as it is generated."""
 
     def __init__(
-        self, grammar: Grammar, vocab: Vocabulary, limits: GrammarLimits, encode: Encode | None = None
+        self,
+        grammar: Grammar,
+        vocab: Vocabulary,
+        limits: GrammarLimits,
+        shared: SharedRows,
+        encode: Encode | None = None,
     ) -> None:
         self.vocab = vocab
         self._encode = encode
         self._lock = threading.Lock()
-        self._automaton = Automaton(Machine(grammar, limits), vocab, limits)
+        self._automaton = Automaton(Machine(grammar, limits), vocab, limits, shared)
 
     def matches(self, text: str | bytes) -> bool:
         """Whether the whole of ``text`` satisfies the constraint. ``str`` is taken as UTF-8."""

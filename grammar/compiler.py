@@ -25,6 +25,7 @@ from radixrt.grammar.matcher import Encode
 from radixrt.grammar.regex import regex_term
 from radixrt.grammar.rules import Grammar
 from radixrt.grammar.rx import Pool
+from radixrt.grammar.terminal_rows import SharedRows
 from radixrt.grammar.vocab import Vocabulary
 
 __all__ = ["Compiler"]
@@ -53,6 +54,7 @@ class Compiler:
         self.vocab = vocab
         self.limits = (limits or GrammarLimits()).validated()
         self._encode = encode
+        self._shared = SharedRows(self.limits.shared_rows_bytes)
         self._max_entries = max_entries
         self._max_bytes = max_bytes
         self._lock = threading.Lock()
@@ -194,7 +196,7 @@ class Compiler:
     ) -> None:
         """Compile for everybody who waits for ``future``. A bug in here is raised to them, and not remembered."""
         try:
-            future.set_result(CompiledGrammar(build(), self.vocab, self.limits, self._encode))
+            future.set_result(CompiledGrammar(build(), self.vocab, self.limits, self._shared, self._encode))
         except RadixrtError as error:
             future.set_result(error.to_info())
         except BaseException as error:  # noqa: BLE001  # handed to all who wait, raised there

@@ -15,7 +15,7 @@ __all__ = ["Fuel", "GrammarLimits"]
 
 
 class GrammarLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Bounds for one grammar. All are counts, except the two sizes in bytes."""
+    """Bounds for one grammar. All are counts, except the sizes in bytes."""
 
     source_chars: int = 2_000_000
     """Characters of a pattern, a grammar text or all choices together."""
@@ -31,8 +31,10 @@ class GrammarLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Terminals that one machine state may have open at the same time."""
     table_bytes: int = 256 * 2**20
     """Transition table of one machine."""
-    mask_cache_bytes: int = 64 * 2**20
+    mask_cache_bytes: int = 16 * 2**20
     """Mask rows that one grammar keeps."""
+    shared_rows_bytes: int = 128 * 2**20
+    """Mask rows of terminals that the grammars of one compiler share."""
 
     def validated(self) -> GrammarLimits:
         """Return self, or raise ``InvalidRequest`` naming the first limit that is not a positive integer."""

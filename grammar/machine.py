@@ -27,6 +27,7 @@ from radixrt.grammar.limits import GrammarLimits
 from radixrt.grammar.rules import Alternative, Grammar, Symbol, is_terminal, term_of
 from radixrt.grammar.rx import EMPTY, Rx
 from radixrt.grammar.terms import FULL_SET
+from radixrt.kernels.cpu.trie_walk import Tables
 
 __all__ = ["DEAD", "UNKNOWN", "Machine"]
 
@@ -69,12 +70,12 @@ class Machine:
         # States.
         self._state_ids: dict[tuple[frozenset[tuple[Rx, int]], bool], int] = {}
         self._configs: list[tuple[tuple[Rx, int], ...]] = []
-        self._accepting: list[bool] = []
         self._class_masks: dict[int, tuple[int, ...]] = {}
         self._make_classes()
         self.table: npt.NDArray[np.int32] = np.full((64, len(self._blocks)), UNKNOWN, np.int32)
-        bottom = self._stack(True, frozenset())
-        configs, accepting = self._close({self._item(grammar.root, _END): {bottom}})
+        self._accepting: npt.NDArray[np.uint8] = np.zeros(64, np.uint8)
+        self._bottom = self._stack(True, frozenset())
+        configs, accepting = self._close({self._item(grammar.root, _END): {self._bottom}})
         self.start = self._state(configs, accepting)
         self.expand(self.start)  # so that what is too hard from the start is refused when it is compiled
 
@@ -85,7 +86,7 @@ class Machine:
 
     def is_accepting(self, state: int) -> bool:
         """Whether what was read so far is a complete text."""
-        return self._accepting[state]
+        return bool(self._accepting[state])
 
     def step(self, state: int, byte: int) -> int:
         """The state after one more byte, or ``DEAD``."""
@@ -115,6 +116,32 @@ class Machine:
         if len(exits) == 1 and self._blocks[exits[0]].bit_count() == 1:
             return self._blocks[exits[0]].bit_length() - 1
         return None
+
+    @property
+    def tables(self) -> Tables:
+        """The automaton as native code reads it."""
+        return Tables(self.table, self.class_of, self._accepting)
+
+    def parts(self, state: int) -> tuple[tuple[Rx, int], ...]:
+        """The configurations of a state: pairs of an open terminal and a set of stacks."""
+        return self._configs[state]
+
+    def state_of(self, parts: Iterable[tuple[Rx, int]]) -> int:
+        """The state of some configurations, as if nothing else were open."""
+        return self._state(dict(parts), False)
+
+    def terminal_state(self, term: Rx) -> int:
+        """The state in which ``term`` alone is read; accepting means that the terminal can be complete."""
+        return self._state({term: self._bottom}, self._pool.null[term])
+
+    def first_bytes(self, term: Rx) -> int:
+        """How many different bytes may come next in a terminal."""
+        return sum(mask.bit_count() for mask, _ in self._pool.arcs(term))
+
+    def fingerprint(self, term: Rx, depth: int) -> tuple[Rx, bytes]:
+        """A term that reads the same within ``depth`` bytes, with counts no larger than needed, and its print."""
+        short = self._pool.clamped(term, depth)
+        return short, self._pool.fingerprint(short)
 
     def refuel(self, amount: int, limit: str) -> None:
         """Allow so much work from now on."""
@@ -187,7 +214,7 @@ class Machine:
         if state == len(self.table):
             self._grow()
         self._configs.append(tuple(sorted(configs.items())))
-        self._accepting.append(accepting)
+        self._accepting[state] = accepting
         self._state_ids[key] = state
         self._pool.fuel.spend(1 + len(configs))
         return state
@@ -199,6 +226,7 @@ class Machine:
         table = np.full((2 * rows, classes), UNKNOWN, np.int32)
         table[:rows] = self.table
         self.table = table
+        self._accepting = np.concatenate([self._accepting, np.zeros(rows, np.uint8)])
 
     # --- closures ------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ pattern, a character class or a token is.
 
 from __future__ import annotations
 
+import hashlib
 import heapq
 from collections.abc import Iterable, Sequence
 
@@ -46,6 +47,8 @@ class Pool(Terms):
         self._arcs: dict[_Key, _Arcs] = {}
         self._nullable: dict[_Key, bool] = {}
         self._empty: dict[Rx, bool] = {}
+        self._prints: dict[Rx, bytes] = {}
+        self._clamped: dict[int, dict[Rx, Rx]] = {}
 
     # --- questions about a term ----------------------------------------------------------------------------------
 
@@ -140,6 +143,28 @@ class Pool(Terms):
                     stack.append(child)
         return blocks
 
+    def fingerprint(self, term: Rx) -> bytes:
+        """A digest of how a term is built: equal for equal terms of different pools."""
+        prints = self._prints
+        stack = [term]
+        while stack:
+            x = stack[-1]
+            kind, args = self.kind[x], self.args[x]
+            missing = [] if x in prints else [y for y in self._children(kind, args) if y not in prints]
+            self.fuel.spend(1)
+            if missing:
+                stack.extend(missing)
+                continue
+            stack.pop()
+            if x not in prints:
+                parts = [prints[y] for y in self._children(kind, args)]
+                if kind in (ALT, AND):
+                    parts.sort()
+                numbers = {SET: args, REPEAT: args[1:], BEHIND: args}.get(kind, ())
+                head = f"{kind} {numbers} {len(parts)} ".encode()
+                prints[x] = hashlib.blake2b(head + b"".join(parts), digest_size=16).digest()
+        return prints[term]
+
     # --- more ways to build --------------------------------------------------------------------------------------
 
     def closed(self, term: Rx, watched: Sequence[Rx] = ()) -> Rx:
@@ -219,6 +244,39 @@ class Pool(Terms):
         twin._ids = {key: term for key, term in self._ids.items() if term < count}
         twin._empty = {term: known for term, known in self._empty.items() if term < count}
         return twin
+
+    def clamped(self, term: Rx, depth: int) -> Rx:
+        """A term that allows the same next ``depth`` bytes and is complete after the same of them.
+
+        Counts beyond ``depth`` are cut to it. Terms built with and, not or context are left as they are: there a
+        count may decide far ahead whether anything can follow at all.
+        """
+        if not self.plain[term]:
+            return term
+        done = self._clamped.setdefault(depth, {})
+        stack = [term]
+        while stack:
+            x = stack[-1]
+            kind, args = self.kind[x], self.args[x]
+            missing = [] if x in done else [y for y in self._children(kind, args) if y not in done]
+            self.fuel.spend(1)
+            if missing:
+                stack.extend(missing)
+                continue
+            stack.pop()
+            if x in done:
+                continue
+            if kind == CONCAT:
+                done[x] = self.concat(done[args[0]], done[args[1]])
+            elif kind == ALT:
+                done[x] = self.alt(*(done[y] for y in args))
+            elif kind == REPEAT:
+                # One more than depth on top: within depth bytes it is never used up.
+                high = args[2] if args[2] <= depth else depth + 1
+                done[x] = self._repeat(done[args[0]], min(args[1], depth + 1), high)
+            else:
+                done[x] = x
+        return done[term]
 
     # --- one step of a derivative --------------------------------------------------------------------------------
 

@@ -10,38 +10,54 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from radixrt.kernels.cpu.library import native
 
-__all__ = ["NO_NODE", "TokenTrie", "TrieWalk", "common_prefix", "run_walks"]
+__all__ = ["NO_NODE", "Tables", "TokenTrie", "TrieWalk", "common_prefix", "run_walks"]
 
 NO_NODE = -2
 """Where the trie has nothing; -1 is its root."""
-_ABI = 1
+_ABI = 2
 _UNKNOWN = -2
+_TRIE_ARRAYS = ("bytes", "depth", "subtree_end", "token_start", "token_order")
 
 
 class _Walk(ctypes.Structure):
     _fields_ = (
-        ("bytes", ctypes.c_void_p),
-        ("depth", ctypes.c_void_p),
-        ("subtree_end", ctypes.c_void_p),
-        ("token_start", ctypes.c_void_p),
-        ("token_order", ctypes.c_void_p),
+        *((name, ctypes.c_void_p) for name in _TRIE_ARRAYS),
         ("table", ctypes.c_void_p),
         ("class_of", ctypes.c_void_p),
+        ("accepting", ctypes.c_void_p),
+        ("start_nodes", ctypes.c_void_p),
+        ("start_states", ctypes.c_void_p),
         ("states", ctypes.c_void_p),
         ("row", ctypes.c_void_p),
+        ("found_nodes", ctypes.c_void_p),
+        ("found_states", ctypes.c_void_p),
         ("visited", ctypes.c_int64),
+        ("nodes", ctypes.c_int32),
         ("classes", ctypes.c_int32),
+        ("starts", ctypes.c_int32),
+        ("start", ctypes.c_int32),
         ("node", ctypes.c_int32),
-        ("end", ctypes.c_int32),
+        ("found", ctypes.c_int32),
         ("missing", ctypes.c_int32),
     )
+
+
+class Tables(NamedTuple):
+    """A byte automaton: ``table`` int32 [states, classes], ``class_of`` uint8 [256], ``accepting`` uint8 [states].
+
+    Entries of the table are states, -1 (dead) or -2 (not known yet).
+    """
+
+    table: npt.NDArray[np.int32]
+    class_of: npt.NDArray[np.uint8]
+    accepting: npt.NDArray[np.uint8]
 
 
 class TokenTrie:
@@ -109,6 +125,19 @@ class TokenTrie:
         ids: list[int] = self.token_order[self.token_start[node] : self.token_start[node + 1]].tolist()
         return ids
 
+    def path(self, node: int) -> bytes:
+        """The bytes from the root to ``node``."""
+        data = bytearray()
+        depth = int(self.depth[node])
+        while True:
+            data.append(self.bytes[node])
+            if depth == 0:
+                return bytes(reversed(data))
+            depth -= 1
+            node -= 1
+            while self.depth[node] > depth:
+                node -= 1
+
     @functools.cached_property
     def lists(self) -> tuple[list[int], list[int], list[int], list[int], list[int]]:
         """The arrays as lists, for the path without native code."""
@@ -120,112 +149,135 @@ class TokenTrie:
             self.token_order.tolist(),
         )
 
+    @functools.cached_property
+    def addresses(self) -> dict[str, int]:
+        """Where the arrays are in memory."""
+        return {name: getattr(self, name).ctypes.data for name in _TRIE_ARRAYS}
+
 
 class TrieWalk:
-    """One walk: from automaton state ``start`` into the subtree below ``node`` (-1: the whole trie).
+    """One walk: below each node of ``starts`` (-1: the whole trie) from the automaton state beside it.
 
-    The bits of accepted tokens are added to ``row`` (uint32, at least ``ceil(size / 32)`` words).
-    ``missing`` is the state whose row was unknown when the walk stopped, or -1; ``visited`` counts nodes.
+    The bits of accepted tokens are added to ``row`` (uint32, at least ``ceil(size / 32)`` words). With
+    ``stop_at_accepting`` the walk does not go below a node where an accepting state is reached; ``found`` lists
+    those nodes, with their states, that have something below them. ``missing`` is the state whose row was unknown
+    when the walk stopped, or -1; ``visited`` counts nodes.
     """
 
-    def __init__(self, trie: TokenTrie, start: int, row: npt.NDArray[np.uint32], node: int = -1) -> None:
+    def __init__(
+        self,
+        trie: TokenTrie,
+        row: npt.NDArray[np.uint32],
+        starts: Sequence[tuple[int, int]],
+        *,
+        stop_at_accepting: bool = False,
+    ) -> None:
         if row.dtype != np.uint32 or row.ndim != 1 or not row.flags.c_contiguous or 32 * len(row) < trie.size:
             raise ValueError(f"the row must be contiguous uint32 with at least {(trie.size + 31) // 32} words")
-        if not -1 <= node < trie.nodes:
-            raise ValueError(f"the trie has no node {node}")
+        pairs = np.array(starts, np.int32).reshape(-1, 2).T
+        self.start_nodes: npt.NDArray[np.int32] = np.ascontiguousarray(pairs[0])
+        self.start_states: npt.NDArray[np.int32] = np.ascontiguousarray(pairs[1])
+        if len(starts) and not -1 <= self.start_nodes.min() <= self.start_nodes.max() < max(trie.nodes, 1):
+            raise ValueError("the trie has no such node to start from")
         self.trie = trie
         self.row = row
-        self.states: npt.NDArray[np.int32] = np.full(trie.max_depth + 1, -1, np.int32)
-        self.states[0 if node < 0 else trie.depth[node] + 1] = start
-        self.node = node + 1
-        self.end = trie.nodes if node < 0 else int(trie.subtree_end[node])
+        self.states: npt.NDArray[np.int32] = np.empty(trie.max_depth + 1, np.int32)
+        self.stop_at_accepting = stop_at_accepting
+        room = trie.nodes if stop_at_accepting else 0
+        self.found_nodes: npt.NDArray[np.int32] = np.empty(room, np.int32)
+        self.found_states: npt.NDArray[np.int32] = np.empty(room, np.int32)
+        self.start = 0
+        self.node = -1
+        self.count = 0
         self.missing = -1
         self.visited = 0
 
+    @property
+    def found(self) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+        """Nodes and states at which a ``stop_at_accepting`` walk stopped."""
+        return self.found_nodes[: self.count], self.found_states[: self.count]
+
 
 def run_walks(
-    walks: Sequence[TrieWalk],
-    tables: Sequence[npt.NDArray[np.int32]],
-    classes: Sequence[npt.NDArray[np.uint8]],
-    *,
-    library: ctypes.CDLL | str | None = "native",
+    walks: Sequence[TrieWalk], automata: Sequence[Tables], *, library: ctypes.CDLL | str | None = "native"
 ) -> int:
-    """Run each walk over its automaton (``tables[i]`` int32 [states, classes], ``classes[i]`` uint8 [256]).
+    """Run each walk over its automaton. Returns how many stopped at an unknown row; those can be run again.
 
-    Returns how many stopped at an unknown row. One native call without the GIL for all of them; ``library=None``
-    takes the Python path.
+    One native call without the GIL for all of them; ``library=None`` takes the Python path. States in the walks and
+    in the tables must be rows of the table (or negative in the table): that is the caller's word.
     """
-    for table, class_of in zip(tables, classes, strict=True):
+    for table, class_of, accepting in automata:
         if table.dtype != np.int32 or table.ndim != 2 or not table.flags.c_contiguous:
             raise ValueError("a transition table must be contiguous int32 [states, classes]")
         if class_of.dtype != np.uint8 or class_of.shape != (256,) or not class_of.flags.c_contiguous:
             raise ValueError("a class map must be contiguous uint8 [256]")
+        if accepting.dtype != np.uint8 or accepting.shape != (len(table),) or not accepting.flags.c_contiguous:
+            raise ValueError("the accepting states must be contiguous uint8 [states]")
     found = native() if isinstance(library, str) else library
     if found is None:
-        for walk, table, class_of in zip(walks, tables, classes, strict=True):
-            _run_python(walk, table, class_of)
+        for walk, tables in zip(walks, automata, strict=True):
+            _run_python(walk, tables)
     else:
-        _run_native(found, walks, tables, classes)
+        _run_native(found, walks, automata)
     return sum(walk.missing >= 0 for walk in walks)
 
 
-def _run_native(
-    library: ctypes.CDLL,
-    walks: Sequence[TrieWalk],
-    tables: Sequence[npt.NDArray[np.int32]],
-    classes: Sequence[npt.NDArray[np.uint8]],
-) -> None:
+def _run_native(library: ctypes.CDLL, walks: Sequence[TrieWalk], automata: Sequence[Tables]) -> None:
     if library.radixrt_trie_walk_abi() != _ABI:
         raise RuntimeError("the native kernels are of another version: reinstall radixrt")
     jobs = (_Walk * len(walks))()
-    for job, walk, table, class_of in zip(jobs, walks, tables, classes, strict=True):
-        trie = walk.trie
-        arrays: tuple[npt.NDArray[Any], ...] = (
-            trie.bytes,
-            trie.depth,
-            trie.subtree_end,
-            trie.token_start,
-            trie.token_order,
-            table,
-            class_of,
-            walk.states,
-            walk.row,
-        )
-        for (name, _), array in zip(_Walk._fields_, arrays, strict=False):
-            setattr(job, name, array.ctypes.data)
-        job.classes, job.node, job.end = table.shape[1], walk.node, walk.end
+    for job, walk, tables in zip(jobs, walks, automata, strict=True):
+        for name, address in walk.trie.addresses.items():
+            setattr(job, name, address)
+        job.table, job.class_of = tables.table.ctypes.data, tables.class_of.ctypes.data
+        job.accepting = tables.accepting.ctypes.data if walk.stop_at_accepting else None
+        for name in ("start_nodes", "start_states", "states", "row", "found_nodes", "found_states"):
+            setattr(job, name, getattr(walk, name).ctypes.data)
+        job.nodes, job.classes, job.starts = walk.trie.nodes, tables.table.shape[1], len(walk.start_nodes)
+        job.start, job.node, job.found = walk.start, walk.node, walk.count
     library.radixrt_trie_walk(jobs, ctypes.c_int32(len(walks)))
     for job, walk in zip(jobs, walks, strict=True):
-        walk.node, walk.missing = job.node, job.missing
+        walk.start, walk.node, walk.count, walk.missing = job.start, job.node, job.found, job.missing
         walk.visited += job.visited
 
 
-def _run_python(walk: TrieWalk, table: npt.NDArray[np.int32], class_of: npt.NDArray[np.uint8]) -> None:
-    """The meaning of ``trie_walk.cpp``, line for line."""
+def _run_python(walk: TrieWalk, tables: Tables) -> None:
+    """The meaning of ``trie_walk.cpp``, step for step."""
     node_bytes, depth, subtree_end, token_start, token_order = walk.trie.lists
-    byte_class = class_of.tolist()
-    states, row, node = walk.states.tolist(), walk.row, walk.node
+    byte_class, states, row = tables.class_of.tolist(), walk.states.tolist(), walk.row
     rows: dict[int, list[int]] = {}
     walk.missing = -1
-    while node < walk.end:
-        d = depth[node]
-        state = states[d]
-        if state not in rows:
-            rows[state] = table[state].tolist()
-        target = rows[state][byte_class[node_bytes[node]]]
-        if target == _UNKNOWN:
-            walk.missing = state
-            break
-        walk.visited += 1
-        if target < 0:
-            node = subtree_end[node]
-            continue
-        states[d + 1] = target
-        for token in token_order[token_start[node] : token_start[node + 1]]:
-            row[token >> 5] |= np.uint32(1 << (token & 31))
-        node += 1
-    walk.states[:] = states
-    walk.node = node
+    while walk.start < len(walk.start_nodes):
+        root = int(walk.start_nodes[walk.start])
+        end = walk.trie.nodes if root < 0 else subtree_end[root]
+        node = walk.node
+        if node < 0:
+            node = root + 1
+            states[0 if root < 0 else depth[root] + 1] = int(walk.start_states[walk.start])
+        while node < end:
+            d = depth[node]
+            if states[d] not in rows:
+                rows[states[d]] = tables.table[states[d]].tolist()
+            target = rows[states[d]][byte_class[node_bytes[node]]]
+            if target == _UNKNOWN:
+                walk.missing, walk.node = states[d], node
+                walk.states[:] = states
+                return
+            walk.visited += 1
+            if target < 0:
+                node = subtree_end[node]
+                continue
+            states[d + 1] = target
+            for token in token_order[token_start[node] : token_start[node + 1]]:
+                row[token >> 5] |= np.uint32(1 << (token & 31))
+            if walk.stop_at_accepting and tables.accepting[target]:
+                if subtree_end[node] > node + 1:
+                    walk.found_nodes[walk.count], walk.found_states[walk.count] = node, target
+                    walk.count += 1
+                node = subtree_end[node]
+                continue
+            node += 1
+        walk.start, walk.node = walk.start + 1, -1
 
 
 def common_prefix(left: bytes, right: bytes) -> int:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 
 from radixrt.kernels.cpu import native
-from radixrt.kernels.cpu.trie_walk import NO_NODE, TokenTrie, TrieWalk, common_prefix, run_walks
+from radixrt.kernels.cpu.trie_walk import NO_NODE, Tables, TokenTrie, TrieWalk, common_prefix, run_walks
 
 Table = npt.NDArray[np.int32]
 
@@ -55,20 +55,24 @@ def library(request: pytest.FixtureRequest) -> object:
     return found
 
 
+def tables_of(table: Table, class_of: npt.NDArray[np.uint8], accepting: set[int] | None = None) -> Tables:
+    marks = np.array([state in (accepting or set()) for state in range(len(table))], np.uint8)
+    return Tables(table, class_of, marks)
+
+
 @pytest.mark.parametrize("seed", range(25))
 def test_a_walk_finds_what_trying_every_token_finds(seed: int, library: object) -> None:
     rng = random.Random(seed)
     tokens = random_tokens(rng, rng.choice([1, 40, 300]))
     trie = TokenTrie(tokens)
-    walks, tables, maps, expected = [], [], [], []
+    walks, automata, expected = [], [], []
     for _ in range(3):
         table, class_of = random_automaton(rng)
         start = rng.randrange(len(table))
-        walks.append(TrieWalk(trie, start, np.zeros((len(tokens) + 31) // 32, np.uint32)))
-        tables.append(table)
-        maps.append(class_of)
+        walks.append(TrieWalk(trie, np.zeros((len(tokens) + 31) // 32, np.uint32), [(-1, start)]))
+        automata.append(tables_of(table, class_of))
         expected.append(accepted(tokens, table, class_of, start))
-    assert run_walks(walks, tables, maps, library=library) == 0
+    assert run_walks(walks, automata, library=library) == 0
     for walk, ids in zip(walks, expected, strict=True):
         assert bits(walk.row) == ids
         assert 0 <= walk.visited <= trie.nodes
@@ -82,27 +86,63 @@ def test_a_walk_stops_at_unknown_rows_and_goes_on(seed: int, library: object) ->
     full, class_of = random_automaton(rng)
     start = rng.randrange(len(full))
     known = np.full_like(full, -2)
-    walk = TrieWalk(trie, start, np.zeros(7, np.uint32))
+    walk = TrieWalk(trie, np.zeros(7, np.uint32), [(-1, start)])
     stops = []
-    while run_walks([walk], [known], [class_of], library=library):
+    while run_walks([walk], [tables_of(known, class_of)], library=library):
         stops.append(walk.missing)
         known = known.copy()  # a grown table is another array
         known[walk.missing] = full[walk.missing]
     assert len(stops) == len(set(stops))
     assert bits(walk.row) == accepted(tokens, full, class_of, start)
-    whole = TrieWalk(trie, start, np.zeros(7, np.uint32))
-    run_walks([whole], [full], [class_of], library=library)
+    whole = TrieWalk(trie, np.zeros(7, np.uint32), [(-1, start)])
+    run_walks([whole], [tables_of(full, class_of)], library=library)
     assert whole.visited == walk.visited
 
 
 def test_a_walk_below_a_node_leaves_out_the_node(library: object) -> None:
     tokens: list[bytes | None] = [b"a", b"ab", b"abc", b"abd", b"b", b"ab", b"ac"]
     trie = TokenTrie(tokens)
-    table, class_of = np.zeros((1, 1), np.int32), np.zeros(256, np.uint8)
-    for data, expected in ((b"ab", {2, 3}), (b"a", {1, 2, 3, 5, 6}), (b"abc", set()), (b"b", set())):
-        walk = TrieWalk(trie, 0, np.zeros(1, np.uint32), trie.find(data))
-        run_walks([walk], [table], [class_of], library=library)
+    tables = tables_of(np.zeros((1, 1), np.int32), np.zeros(256, np.uint8))
+    cases: list[tuple[list[bytes], set[int]]] = [
+        ([b"ab"], {2, 3}),
+        ([b"a"], {1, 2, 3, 5, 6}),
+        ([b"abc"], set()),
+        ([b"b"], set()),
+        ([b"abd", b"ab"], {2, 3}),
+        ([], set()),
+    ]
+    for data, expected in cases:
+        walk = TrieWalk(trie, np.zeros(1, np.uint32), [(trie.find(d), 0) for d in data])
+        run_walks([walk], [tables], library=library)
         assert bits(walk.row) == expected
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_a_walk_that_stops_at_accepting_states_can_be_taken_up_there(seed: int, library: object) -> None:
+    """What it finds, plus a walk below the nodes it reports, is the whole; and it reports no node below another."""
+    rng = random.Random(seed)
+    tokens = random_tokens(rng, 300)
+    trie = TokenTrie(tokens)
+    table, class_of = random_automaton(rng)
+    start = rng.randrange(len(table))
+    accepting = set(rng.sample(range(len(table)), rng.randint(0, len(table))))
+    tables = tables_of(table, class_of, accepting)
+    walk = TrieWalk(trie, np.zeros(10, np.uint32), [(-1, start)], stop_at_accepting=True)
+    assert run_walks([walk], [tables], library=library) == 0
+    nodes, states = walk.found
+    paths = [trie.path(node) for node in nodes.tolist()]
+    assert all(trie.find(path) == node for path, node in zip(paths, nodes.tolist(), strict=True))
+    assert not any(a != b and a.startswith(b) for a in paths for b in paths)
+    for path, state in zip(paths, states.tolist(), strict=True):
+        reached = start
+        for i, byte in enumerate(path):
+            assert i == 0 or reached not in accepting
+            reached = int(table[reached, class_of[byte]])
+        assert reached == state
+        assert state in accepting
+    rest = TrieWalk(trie, walk.row, list(zip(nodes.tolist(), states.tolist(), strict=True)))
+    run_walks([rest], [tables], library=library)
+    assert bits(rest.row) == accepted(tokens, table, class_of, start)
 
 
 def test_the_trie_knows_its_nodes() -> None:
@@ -120,8 +160,8 @@ def test_the_trie_knows_its_nodes() -> None:
 
 def test_an_empty_trie(library: object) -> None:
     trie = TokenTrie([None, b""])
-    walk = TrieWalk(trie, 0, np.zeros(1, np.uint32))
-    assert run_walks([walk], [np.zeros((1, 1), np.int32)], [np.zeros(256, np.uint8)], library=library) == 0
+    walk = TrieWalk(trie, np.zeros(1, np.uint32), [(-1, 0)])
+    assert run_walks([walk], [tables_of(np.zeros((1, 1), np.int32), np.zeros(256, np.uint8))], library=library) == 0
     assert not walk.row.any()
 
 
@@ -130,19 +170,21 @@ def test_sizes_are_checked_before_native_code_sees_a_pointer() -> None:
     good = np.zeros(2, np.uint32)
     for row in (np.zeros(1, np.uint32), np.zeros(2, np.int32), np.zeros(4, np.uint32)[::2]):
         with pytest.raises(ValueError, match="row"):
-            TrieWalk(trie, 0, row)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="node"):
-        TrieWalk(trie, 0, good, 5)
-    walk = TrieWalk(trie, 0, good)
-    table, class_of = np.zeros((1, 1), np.int32), np.zeros(256, np.uint8)
-    for tables, maps in (
-        ([table.astype(np.int64)], [class_of]),
-        ([table[0]], [class_of]),
-        ([table], [class_of[:255]]),
-        ([table], []),
+            TrieWalk(trie, row, [(-1, 0)])  # type: ignore[arg-type]
+    for node in (5, -2):
+        with pytest.raises(ValueError, match="node"):
+            TrieWalk(trie, good, [(-1, 0), (node, 0)])
+    walk = TrieWalk(trie, good, [(-1, 0)])
+    table, class_of, marks = np.zeros((1, 1), np.int32), np.zeros(256, np.uint8), np.zeros(1, np.uint8)
+    for tables in (
+        [Tables(table.astype(np.int64), class_of, marks)],  # type: ignore[arg-type]
+        [Tables(table[0], class_of, marks)],
+        [Tables(table, class_of[:255], marks)],
+        [Tables(table, class_of, np.zeros(2, np.uint8))],
+        [],
     ):
         with pytest.raises(ValueError):  # noqa: PT011  # which of the checks speaks first does not matter
-            run_walks([walk], tables, maps)  # type: ignore[arg-type]
+            run_walks([walk], tables)
 
 
 def test_common_prefix() -> None:

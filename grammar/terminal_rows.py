@@ -1,0 +1,60 @@
+"""Mask rows of single terminals, shared between stacks, rules and grammars.
+
+Most of a mask is decided inside the terminal that is being read: of fifty thousand tokens that may follow inside a
+string, only those with a quote in them leave it. So the row of a terminal is computed once for all the places where
+it occurs: the tokens that stay inside it, and the *exits*, the nodes of the token trie at which it can be complete,
+below which it depends on the place what is allowed. Terms are told apart by fingerprint, so grammars that were
+compiled apart share rows. This module does not know about stacks.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["SharedRows", "TerminalRow"]
+
+
+class TerminalRow(NamedTuple):
+    """What a terminal says about the next token wherever it stands.
+
+    ``bits``: tokens that stay inside it or end where it can be complete. ``exits``: pairs of the bytes that lead to
+    a state in which it can be complete and the trie nodes (int32) at which that very state is reached.
+    """
+
+    bits: npt.NDArray[np.uint32]
+    exits: tuple[tuple[bytes, npt.NDArray[np.int32]], ...]
+
+    @property
+    def nbytes(self) -> int:
+        return self.bits.nbytes + sum(len(path) + nodes.nbytes + 200 for path, nodes in self.exits) + 200
+
+
+class SharedRows:
+    """Terminal rows of one vocabulary by fingerprint of the terminal, bounded in bytes. Thread-safe."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._lock = threading.Lock()
+        self._rows: OrderedDict[bytes, TerminalRow] = OrderedDict()
+        self.nbytes = 0
+
+    def get(self, fingerprint: bytes) -> TerminalRow | None:
+        with self._lock:
+            row = self._rows.get(fingerprint)
+            if row is not None:
+                self._rows.move_to_end(fingerprint)
+            return row
+
+    def put(self, fingerprint: bytes, row: TerminalRow) -> None:
+        with self._lock:
+            if fingerprint in self._rows:
+                return
+            self._rows[fingerprint] = row
+            self.nbytes += row.nbytes
+            while self.nbytes > self._max_bytes and len(self._rows) > 1:
+                self.nbytes -= self._rows.popitem(last=False)[1].nbytes
