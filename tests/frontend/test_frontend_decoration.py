@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import radixrt as rx
-from radixrt.api import SamplingParams
+from radixrt.api import GenNode, SamplingParams
 from radixrt.errors import InvalidRequest
 from radixrt.frontend.options import MAP_OPTIONS, RUN_OPTIONS
 
@@ -144,6 +144,8 @@ def test_the_terms_of_a_run_reach_the_engine(fake: Any) -> None:
     [opened] = engine.opened
     assert 0 < opened.pop("timeout_s") <= 60
     assert opened == {"seed": 7, "final": True, "salt": "tenant", "priority": 3}
+    [gen] = [node for node in engine.sent_nodes() if isinstance(node, GenNode)]
+    assert gen.params.seed is None, "the seed of a run keys its streams; it is not every gen's own"
 
 
 def test_a_seed_is_drawn_and_recorded(fake: Any) -> None:

@@ -35,24 +35,39 @@ def calling(s: Any) -> Any:
     return plain().value
 
 
-async def in_loop(engine: Any) -> None:
-    async for _ in awaiting.amap([{}] * 20, engine=engine, concurrency=3):
+async def in_loop(runs: Any) -> None:
+    async for _ in runs:
         pass
 
 
-WAITS: dict[str, Callable[[Any], object]] = {
-    "run": lambda engine: plain.run(engine=engine),
-    "run, waiting for unread nodes": lambda engine: unread.run(engine=engine),
-    "run of an async program": lambda engine: awaiting.run(engine=engine),
-    "run of a program that calls one": lambda engine: calling.run(engine=engine),
-    "value of a started run": lambda engine: plain.start(engine=engine).value,
-    "name of a started run": lambda engine: unread.start(engine=engine)["x"],
-    "map": lambda engine: list(plain.map([{}] * 20, engine=engine, concurrency=3)),
-    "map of an async program": lambda engine: list(awaiting.map([{}] * 20, engine=engine, concurrency=3)),
-    "as_completed": lambda engine: list(unread.map([{}] * 20, engine=engine, concurrency=3).as_completed()),
-    "errors of a map": lambda engine: unread.map([{}] * 20, engine=engine, concurrency=3).errors,
-    "amap": lambda engine: asyncio.run(in_loop(engine)),
-    "stream": lambda engine: list(plain.stream(engine=engine)),
+async def amap(engine: Any, kept: list[Any]) -> None:
+    kept.append(awaiting.amap([{}] * 20, engine=engine, concurrency=3))
+    await in_loop(kept[0])
+
+
+def mapped(program: Any, read: Callable[[Any], object]) -> Callable[[Any, list[Any]], object]:
+    """Keeps the runs, since dropping them would cancel them as well."""
+
+    def wait(engine: Any, kept: list[Any]) -> object:
+        kept.append(program.map([{}] * 20, engine=engine, concurrency=3))
+        return read(kept[0])
+
+    return wait
+
+
+WAITS: dict[str, Callable[[Any, list[Any]], object]] = {
+    "run": lambda engine, _: plain.run(engine=engine),
+    "run, waiting for unread nodes": lambda engine, _: unread.run(engine=engine),
+    "run of an async program": lambda engine, _: awaiting.run(engine=engine),
+    "run of a program that calls one": lambda engine, _: calling.run(engine=engine),
+    "value of a started run": lambda engine, _: plain.start(engine=engine).value,
+    "name of a started run": lambda engine, _: unread.start(engine=engine)["x"],
+    "map": mapped(plain, list),
+    "map of an async program": mapped(awaiting, list),
+    "as_completed": mapped(unread, lambda runs: list(runs.as_completed())),
+    "errors of a map": mapped(unread, lambda runs: runs.errors),
+    "amap": lambda engine, kept: asyncio.run(amap(engine, kept)),
+    "stream": lambda engine, _: list(plain.stream(engine=engine)),
 }
 
 
@@ -63,6 +78,7 @@ def test_ctrl_c_cancels_everything_and_the_engine_serves_on(fake: Any, until: An
         pytest.skip("signals reach the main thread only")
     engine = fake(x=fake.Waiting())
     begun = threading.Event()
+    kept: list[Any] = []
 
     def press() -> None:
         until(lambda: bool(engine.held.get("x")))
@@ -73,7 +89,7 @@ def test_ctrl_c_cancels_everything_and_the_engine_serves_on(fake: Any, until: An
     finger = threading.Thread(target=press)
     finger.start()
     with pytest.raises(KeyboardInterrupt):
-        WAITS[where](engine)
+        WAITS[where](engine, kept)
     finger.join()
     assert begun.is_set()
     until(lambda: len(engine.ends) == len(engine.programs))

@@ -492,19 +492,24 @@ def test_a_cancelled_task_cancels_all_rows(fake: Any, until: Any) -> None:
     for program in PROGRAMS:
         engine = fake(x=fake.Waiting())
 
-        async def consume(program: Any = program, engine: Any = engine) -> None:
-            async for _ in program.amap(rows(50), engine=engine, concurrency=5):
-                pass
+        async def main(program: Any = program, engine: Any = engine) -> None:
+            runs = program.amap(rows(50), engine=engine, concurrency=5)
 
-        async def main(consume: Any = consume, engine: Any = engine) -> None:
+            async def consume() -> None:
+                async for _ in runs:
+                    pass
+
             task = asyncio.create_task(consume())
             while len(engine.held.get("x", [])) < 5:
                 await asyncio.sleep(0.002)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
+            # The loop and the runs live on: it is the cancelling itself that counts.
+            while len(engine.ends) < 5:
+                await asyncio.sleep(0.002)
 
-        asyncio.run(main())
+        asyncio.run(asyncio.wait_for(main(), 10))
         cancelled_everywhere(engine, until)
         assert len(engine.programs) == 5
 
