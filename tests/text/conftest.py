@@ -83,9 +83,9 @@ def train(kind: str) -> Tokenizer:
         tokenizer = _byte_level(None, prefix=True)
     elif kind == "whole_words":
         data = json.loads(_byte_level(SPLIT).to_str())
-        # Words are looked up whole, and the vocabulary spells control tokens as whole words.
+        # Words are looked up whole: one that no merges make, and one that is a control token.
         data["model"]["ignore_merges"] = True
-        data["model"]["vocab"] |= {"imend": 800, "Ġthink": data["model"]["vocab"].get("Ġthink", 801)}
+        data["model"]["vocab"] |= {"imend": 800, "Ġunmergeable": 801}
         tokenizer = Tokenizer.from_str(json.dumps(data))
         tokenizer.add_special_tokens(["imend"])
     elif kind == "unigram":

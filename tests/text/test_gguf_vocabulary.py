@@ -38,6 +38,7 @@ SAMPLES = [
 WORDS = [
     *[
         "The quick",
+        " unmergeable",
         "brown fox",
         "doesn't",
         " ",

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer as Backend
+from tokenizers import models, trainers
 
 from radixrt.errors import InvalidRequest, ModelLoadError
 from radixrt.text.pieces import IdsPiece, Piece, TextPiece
@@ -35,6 +36,7 @@ CONTROL = [
 WORDS = [
     "the",
     " quick",
+    " unmergeable",
     "The end",
     " ",
     "  ",
@@ -249,6 +251,47 @@ def test_heal_never_cuts_special_tokens(loaded: Mapping[str, Tokenizer]) -> None
     assert tokenizer.heal([*a, end], 0) == (0, b"")
     assert tokenizer.heal([*a, end, *a], 0)[0] == 1
     assert tokenizer.heal([], 0) == (0, b"")
+
+
+def test_heal_never_cuts_added_tokens_with_power(
+    backends: Mapping[str, Backend], save_folder: Callable[..., Path], tmp_path: Path
+) -> None:
+    backend = Backend.from_str(backends["gpt2"].to_str())
+    backend.add_tokens(["<t", "<t>"])
+    tokenizer = load_tokenizer(save_folder(tmp_path, backend))
+    index = tokenizer.id_of("<t")
+    assert index is not None
+    assert tokenizer.token_bytes(index) == b"<t"
+    assert tokenizer.heal([index], 0) == (0, b"")
+
+
+def test_stable_prefixes_where_tokens_span_words(save_folder: Callable[..., Path], tmp_path: Path) -> None:
+    """Without a cut into words a token may hold several, so that a blank is no boundary by itself."""
+    backend = Backend(models.BPE())
+    lines = [
+        "of the end",
+        "in the end of the day",
+        "the end of it all",
+        "and so on and so forth",
+        "at the same time",
+    ] * 9
+    alphabet = sorted(set("".join(lines)) | set("zqx.\n"))
+    trainer = trainers.BpeTrainer(vocab_size=120, initial_alphabet=alphabet, show_progress=False)
+    backend.train_from_iterator(lines, trainer)
+    tokenizer = load_tokenizer(save_folder(tmp_path, backend))
+    assert any(data and b" " in data.strip() for data in tokenizer.tokens())
+    generator = random.Random(4)
+    words = ["of", "the", "end", "in", "and", "so", "on", "it", "at", "same", "zq", "x.", "forth", "day"]
+    found = 0
+    for _ in range(400):
+        text = " ".join(generator.choices(words, k=8))[: generator.randrange(10, 40)]
+        cut = tokenizer.stable_prefix(text, at_start=True)
+        found += cut > 0
+        for _ in range(8):
+            more = generator.choice(["", " "]) + " ".join(generator.choices(words, k=3))
+            split = tokenizer.encode_text(text[:cut]) + tokenizer.encode_text(text[cut:] + more)
+            assert split == tokenizer.encode_text(text + more)
+    assert found > 50
 
 
 # --- configuration ---------------------------------------------------------------------------------------------
