@@ -141,7 +141,7 @@ class RadixTree:
 
     def reaches(self, length: int, limit: int) -> bool:
         """Whether a match of ``length`` out of ``limit`` asked for would count as a hit in this mode."""
-        return self.mode in ("on", "table") and self._counts(length, limit)
+        return self._counts(length, limit)
 
     def _counts(self, length: int, limit: int) -> bool:
         if self.mode == "table":

@@ -7,9 +7,11 @@ Looking at every waiting sequence in every step would cost more than the order g
 by arrival and by token ids; in the second order neighbours share the longest prefixes. A step looks at the
 oldest ones and at the neighbours of what was admitted last: at most ``WINDOW`` sequences per priority.
 
-Nobody starves: a sequence among the ``WINDOW`` oldest of its priority that later arrivals have overtaken in
-``AGING_STEPS`` steps goes first, in order of arrival, and nobody is admitted before it. This module does not
-know whether there is room.
+Nobody starves. A sequence among the ``WINDOW`` oldest of its priority is *aged* when later arrivals have overtaken
+it in ``AGING_STEPS`` steps. Of the steps that admit somebody, every ``AGED_TURN``-th belongs to the oldest aged
+one: nobody is admitted before it, however long it takes until it fits. So a sequence with ``k`` older ones waiting
+is overtaken in at most ``AGING_STEPS + AGED_TURN * (k + 1)`` steps; and a burst of new programs does not push the
+next calls of those that run to the end of the line. This module does not know whether there is room.
 """
 
 from __future__ import annotations
@@ -22,9 +24,10 @@ from typing import Literal
 
 from radixrt.scheduler.sequence import SequenceState
 
-__all__ = ["AGING_STEPS", "WINDOW", "PolicyName", "WaitingQueue"]
+__all__ = ["AGED_TURN", "AGING_STEPS", "WINDOW", "PolicyName", "WaitingQueue"]
 
 AGING_STEPS = 32
+AGED_TURN = 4
 WINDOW = 128
 
 PolicyName = Literal["fcfs", "random", "lpm", "dfs"]
@@ -92,6 +95,7 @@ class WaitingQueue:
         self._groups: dict[int, _Group] = {}
         self._order = {"fcfs": self._fcfs, "random": self._random, "lpm": self._lpm, "dfs": self._dfs}[policy]
         self._size = 0
+        self._admitting_steps = 0
 
     def __len__(self) -> int:
         return self._size
@@ -116,8 +120,10 @@ class WaitingQueue:
     def candidates(self) -> list[SequenceState]:
         """Sequences in the order in which to try them: a bounded number, at least one if any waits."""
         groups = [self._groups[priority] for priority in sorted(self._groups, reverse=True)]
-        found = [s for group in groups for s in group.oldest(WINDOW) if self.is_aged(s)]
-        found.sort(key=lambda sequence: sequence.serial)
+        found: list[SequenceState] = []
+        if self._admitting_steps % AGED_TURN == 0:
+            aged = [s for group in groups for s in group.oldest(WINDOW) if self.is_aged(s)]
+            found = sorted(aged, key=lambda sequence: sequence.serial)[:1]
         seen = {sequence.serial for sequence in found}
         for group in groups:
             found.extend(sequence for sequence in self._order(group) if sequence.serial not in seen)
@@ -127,6 +133,7 @@ class WaitingQueue:
 
     def note_admitted(self, latest_arrival: int) -> None:
         """A step admitted sequences of which the last arrived in step ``latest_arrival``: age the overtaken."""
+        self._admitting_steps += 1
         for group in self._groups.values():
             for sequence in islice(group.by_arrival.values(), WINDOW):
                 if sequence.arrival_step >= latest_arrival:

@@ -221,6 +221,14 @@ def test_min_tokens_holds_while_the_grammar_leaves_a_choice(make_bench: Any) -> 
         assert sink.result.finish_reason is FinishReason.STOP
 
 
+@pytest.mark.parametrize("forced", ["on", "off"])
+def test_a_ban_that_would_leave_nothing_is_no_ban(make_bench: Any, forced: str) -> None:
+    bench = make_bench(fill_masks=fill_masks, forced_tokens=forced)
+    sink = bench.submit([1], 20, matcher=TokenMatcher([6, 7]), stop_token_ids=(6,), min_tokens=2)
+    bench.run()
+    assert (sink.tokens, sink.result.finish_reason) == ([6, 7], FinishReason.STOP)
+
+
 def test_a_stop_id_inside_an_unfinished_constraint_is_ordinary(make_bench: Any) -> None:
     """``stop`` promises a valid text, so a stop token counts only where the text may end."""
     bench = make_bench(fill_masks=fill_masks)

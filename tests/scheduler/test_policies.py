@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from radixrt.scheduler import policies
-from radixrt.scheduler.policies import AGING_STEPS, WINDOW
+from radixrt.scheduler.policies import AGED_TURN, AGING_STEPS, WINDOW
 
 
 def _start_order(bench: Any, sinks: list[Any]) -> list[int]:
@@ -109,7 +109,7 @@ def test_a_cold_request_is_overtaken_a_bounded_number_of_times(
         return _steps_until_cold_starts(bench, lambda k: [*HOT, k // 50, k % 50], cold, limit=limit)
 
     # Two run at a time for four tokens each, so at the slowest every fourth step admits somebody.
-    bound = 4 * (AGING_STEPS + 3)
+    bound = 4 * (AGING_STEPS + AGED_TURN + 3)
     assert measure(bound + 50) <= bound
     monkeypatch.setattr(policies, "AGING_STEPS", 10**9)
     assert measure(3 * bound) == 3 * bound  # without aging it starves: the test can fail
@@ -117,7 +117,7 @@ def test_a_cold_request_is_overtaken_a_bounded_number_of_times(
 
 def test_priorities_age_too(make_bench: Any) -> None:
     bench = make_bench(200, policy="fcfs", max_running=2)
-    bound = 4 * (AGING_STEPS + 3)
+    bound = 4 * (AGING_STEPS + AGED_TURN + 3)
     assert _steps_until_cold_starts(bench, lambda k: [k % 40, 3], [50], limit=bound + 50, low=True) <= bound
 
 
@@ -129,6 +129,28 @@ def test_a_burst_is_not_torn_apart_by_aging(make_bench: Any) -> None:
     order = _start_order(bench, sinks)
     switches = sum(a % 2 != b % 2 for a, b in pairwise(order))
     assert switches == 1
+
+
+def test_waiting_rows_do_not_push_back_the_calls_of_running_programs(make_bench: Any, make_sink: Any) -> None:
+    """Many programs of several calls each: the next call of one that runs goes on over its warm context."""
+    bench = make_bench(600, policy="lpm", max_running=4, max_queued=1000)
+    bench.check_each_step = False
+    computed = 0
+
+    def call(program: int, turn: int, ids: list[int]) -> None:
+        def follow(result: Any) -> None:
+            nonlocal computed
+            computed += result.computed_tokens
+            if turn < 4:
+                call(program, turn + 1, [*ids, *result.output_ids, 1])
+
+        bench.submit(ids, 4, end_ids=(), sink=make_sink(on_finish=follow))
+
+    for program in range(120):
+        call(program, 0, [program % 60, program // 60, *range(38)])
+    bench.run()
+    everything = 120 * (40 + 4 * 2)
+    assert computed < everything * 1.5  # without the warm contexts it is five times as much
 
 
 @pytest.mark.parametrize("policy", ["fcfs", "random", "lpm", "dfs"])
