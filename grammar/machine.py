@@ -70,10 +70,13 @@ class Machine:
         # States.
         self._state_ids: dict[tuple[frozenset[tuple[Rx, int]], bool], int] = {}
         self._configs: list[tuple[tuple[Rx, int], ...]] = []
+        self._singles: dict[tuple[Rx, int], int] = {}
         self._class_masks: dict[int, tuple[int, ...]] = {}
         self._make_classes()
         self.table: npt.NDArray[np.int32] = np.full((64, len(self._blocks)), UNKNOWN, np.int32)
         self._accepting: npt.NDArray[np.uint8] = np.zeros(64, np.uint8)
+        self.tables = Tables(self.table, self.class_of, self._accepting)
+        """The automaton as native code reads it."""
         self._bottom = self._stack(True, frozenset())
         configs, accepting = self._close({self._item(grammar.root, _END): {self._bottom}})
         self.start = self._state(configs, accepting)
@@ -116,11 +119,6 @@ class Machine:
         if len(exits) == 1 and self._blocks[exits[0]].bit_count() == 1:
             return self._blocks[exits[0]].bit_length() - 1
         return None
-
-    @property
-    def tables(self) -> Tables:
-        """The automaton as native code reads it."""
-        return Tables(self.table, self.class_of, self._accepting)
 
     def parts(self, state: int) -> tuple[tuple[Rx, int], ...]:
         """The configurations of a state: pairs of an open terminal and a set of stacks."""
@@ -166,8 +164,12 @@ class Machine:
         if self.table[state, 0] != UNKNOWN:
             return
         pool = self._pool
+        configs = self._configs[state]
+        if len(configs) == 1:
+            self._expand_one(state, *configs[0])
+            return
         targets: list[list[tuple[Rx, int]]] = [[] for _ in self._blocks]
-        for term, stacks in self._configs[state]:
+        for term, stacks in configs:
             for mask, rest in pool.arcs(term):
                 if pool.is_empty(rest):
                     continue
@@ -175,20 +177,37 @@ class Machine:
                 pool.fuel.spend(len(classes))
                 for number in classes:
                     targets[number].append((rest, stacks))
-        row = np.full(len(self._blocks), DEAD, np.int32)
+        row = [DEAD] * len(self._blocks)
         known: dict[tuple[tuple[Rx, int], ...], int] = {}
-        for number, configs in enumerate(targets):
-            if configs:
-                key = tuple(configs)
+        for number, reached in enumerate(targets):
+            if reached:
+                key = tuple(reached)
                 if key not in known:
                     known[key] = self._after(key)
                 row[number] = known[key]
         self.table[state] = row
 
+    def _expand_one(self, state: int, term: Rx, stacks: int) -> None:
+        """The same for one configuration, the usual case: its arcs are the groups of classes."""
+        pool = self._pool
+        row = [DEAD] * len(self._blocks)
+        for mask, rest in pool.arcs(term):
+            if pool.is_empty(rest):
+                continue
+            key = (rest, stacks)
+            target = self._singles.get(key)
+            if target is None:
+                target = self._singles[key] = self._after((key,))
+            classes = self._classes_in(mask)
+            pool.fuel.spend(len(classes))
+            for number in classes:
+                row[number] = target
+        self.table[state] = row
+
     def _after(self, configs: Iterable[tuple[Rx, int]]) -> int:
         """The state for configurations some of whose terminals may be complete."""
-        open_: dict[Rx, set[int]] = {}
         ended: set[int] = set()
+        open_: dict[Rx, set[int]] = {}
         for term, stacks in configs:
             if term != EMPTY:
                 open_.setdefault(term, set()).add(stacks)
@@ -227,6 +246,7 @@ class Machine:
         table[:rows] = self.table
         self.table = table
         self._accepting = np.concatenate([self._accepting, np.zeros(rows, np.uint8)])
+        self.tables = Tables(self.table, self.class_of, self._accepting)
 
     # --- closures ------------------------------------------------------------------------------------------------
 

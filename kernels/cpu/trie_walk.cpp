@@ -40,7 +40,7 @@ struct radixrt_walk {
 };
 
 // The version of this interface; the Python side refuses any other.
-int32_t radixrt_trie_walk_abi(void) { return 2; }
+int32_t radixrt_trie_walk_abi(void) { return 3; }
 
 static void walk_on(radixrt_walk &walk) {
     const uint8_t *bytes = walk.bytes;
@@ -90,11 +90,11 @@ static void walk_on(radixrt_walk &walk) {
 }
 
 // Runs every walk until it is complete or meets an unknown row. Returns how many are not complete.
-int32_t radixrt_trie_walk(radixrt_walk *walks, int32_t count) {
+int32_t radixrt_trie_walk(radixrt_walk **walks, int32_t count) {
     int32_t unfinished = 0;
     for (int32_t w = 0; w < count; ++w) {
-        walk_on(walks[w]);
-        unfinished += walks[w].missing >= 0;
+        walk_on(*walks[w]);
+        unfinished += walks[w]->missing >= 0;
     }
     return unfinished;
 }

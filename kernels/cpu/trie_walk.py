@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import functools
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +20,7 @@ __all__ = ["NO_NODE", "Tables", "TokenTrie", "TrieWalk", "common_prefix", "run_w
 
 NO_NODE = -2
 """Where the trie has nothing; -1 is its root."""
-_ABI = 2
+_ABI = 3
 _UNKNOWN = -2
 _TRIE_ARRAYS = ("bytes", "depth", "subtree_end", "token_start", "token_order")
 
@@ -49,22 +48,35 @@ class _Walk(ctypes.Structure):
     )
 
 
-class Tables(NamedTuple):
+class Tables:
     """A byte automaton: ``table`` int32 [states, classes], ``class_of`` uint8 [256], ``accepting`` uint8 [states].
 
-    Entries of the table are states, -1 (dead) or -2 (not known yet).
+    Entries of the table are states, -1 (dead) or -2 (not known yet). Both arrays may be written to between runs.
     """
 
-    table: npt.NDArray[np.int32]
-    class_of: npt.NDArray[np.uint8]
-    accepting: npt.NDArray[np.uint8]
+    def __init__(
+        self,
+        table: npt.NDArray[np.int32],
+        class_of: npt.NDArray[np.uint8],
+        accepting: npt.NDArray[np.uint8],
+    ) -> None:
+        if table.dtype != np.int32 or table.ndim != 2 or not table.flags.c_contiguous:
+            raise ValueError("a transition table must be contiguous int32 [states, classes]")
+        if class_of.dtype != np.uint8 or class_of.shape != (256,) or not class_of.flags.c_contiguous:
+            raise ValueError("a class map must be contiguous uint8 [256]")
+        if accepting.dtype != np.uint8 or accepting.shape != (len(table),) or not accepting.flags.c_contiguous:
+            raise ValueError("the accepting states must be contiguous uint8 [states]")
+        self.table = table
+        self.class_of = class_of
+        self.accepting = accepting
+        self.addresses = (table.ctypes.data, class_of.ctypes.data, accepting.ctypes.data)
 
 
 class TokenTrie:
     """A trie over the bytes of tokens, in depth-first order.
 
     ``tokens[i]`` are the bytes of token i; None and the empty string are left out. Arrays per node: ``bytes``
-    uint8, ``depth`` int32 (bytes before it), ``subtree_end`` int32, ``token_start`` int32 (one more than nodes);
+    uint8; ``depth`` (bytes before it), ``parent``, ``subtree_end`` int32; ``token_start`` int32 (one more than nodes);
     ``token_order`` int32 holds the ids, sorted by their bytes.
     """
 
@@ -75,6 +87,7 @@ class TokenTrie:
         token_start: list[int] = []
         end: list[int] = []
         path: list[int] = []
+        parent: list[int] = []
         previous = b""
         for position, (data, _) in enumerate(order):
             shared = common_prefix(previous, data)
@@ -82,6 +95,7 @@ class TokenTrie:
                 end[node] = len(depth)
             del path[shared:]
             for d in range(shared, len(data)):
+                parent.append(path[-1] if path else -1)
                 path.append(len(depth))
                 node_bytes.append(data[d])
                 depth.append(d)
@@ -96,6 +110,7 @@ class TokenTrie:
         self.max_depth = max(depth, default=-1) + 1
         self.bytes: npt.NDArray[np.uint8] = np.frombuffer(bytes(node_bytes), np.uint8)
         self.depth: npt.NDArray[np.int32] = np.array(depth, np.int32)
+        self.parent: npt.NDArray[np.int32] = np.array(parent, np.int32)
         self.subtree_end: npt.NDArray[np.int32] = np.array(end, np.int32)
         self.token_start: npt.NDArray[np.int32] = np.array([*token_start, len(order)], np.int32)
         self.token_order: npt.NDArray[np.int32] = np.array([i for _, i in order], np.int32)
@@ -128,15 +143,10 @@ class TokenTrie:
     def path(self, node: int) -> bytes:
         """The bytes from the root to ``node``."""
         data = bytearray()
-        depth = int(self.depth[node])
-        while True:
+        while node >= 0:
             data.append(self.bytes[node])
-            if depth == 0:
-                return bytes(reversed(data))
-            depth -= 1
-            node -= 1
-            while self.depth[node] > depth:
-                node -= 1
+            node = int(self.parent[node])
+        return bytes(reversed(data))
 
     @functools.cached_property
     def lists(self) -> tuple[list[int], list[int], list[int], list[int], list[int]]:
@@ -150,9 +160,9 @@ class TokenTrie:
         )
 
     @functools.cached_property
-    def addresses(self) -> dict[str, int]:
-        """Where the arrays are in memory."""
-        return {name: getattr(self, name).ctypes.data for name in _TRIE_ARRAYS}
+    def addresses(self) -> tuple[int, ...]:
+        """Where the arrays are in memory, in the order of the native structure."""
+        return tuple(getattr(self, name).ctypes.data for name in _TRIE_ARRAYS)
 
 
 class TrieWalk:
@@ -197,6 +207,15 @@ class TrieWalk:
         """Nodes and states at which a ``stop_at_accepting`` walk stopped."""
         return self.found_nodes[: self.count], self.found_states[: self.count]
 
+    @functools.cached_property
+    def job(self) -> _Walk:
+        """The walk as the native code sees it, automaton aside."""
+        job = _Walk(*self.trie.addresses)
+        for name in ("start_nodes", "start_states", "states", "row", "found_nodes", "found_states"):
+            setattr(job, name, getattr(self, name).ctypes.data)
+        job.nodes, job.starts = self.trie.nodes, len(self.start_nodes)
+        return job
+
 
 def run_walks(
     walks: Sequence[TrieWalk], automata: Sequence[Tables], *, library: ctypes.CDLL | str | None = "native"
@@ -206,13 +225,8 @@ def run_walks(
     One native call without the GIL for all of them; ``library=None`` takes the Python path. States in the walks and
     in the tables must be rows of the table (or negative in the table): that is the caller's word.
     """
-    for table, class_of, accepting in automata:
-        if table.dtype != np.int32 or table.ndim != 2 or not table.flags.c_contiguous:
-            raise ValueError("a transition table must be contiguous int32 [states, classes]")
-        if class_of.dtype != np.uint8 or class_of.shape != (256,) or not class_of.flags.c_contiguous:
-            raise ValueError("a class map must be contiguous uint8 [256]")
-        if accepting.dtype != np.uint8 or accepting.shape != (len(table),) or not accepting.flags.c_contiguous:
-            raise ValueError("the accepting states must be contiguous uint8 [states]")
+    if len(walks) != len(automata):
+        raise ValueError(f"{len(walks)} walks need as many automata, not {len(automata)}")
     found = native() if isinstance(library, str) else library
     if found is None:
         for walk, tables in zip(walks, automata, strict=True):
@@ -225,20 +239,18 @@ def run_walks(
 def _run_native(library: ctypes.CDLL, walks: Sequence[TrieWalk], automata: Sequence[Tables]) -> None:
     if library.radixrt_trie_walk_abi() != _ABI:
         raise RuntimeError("the native kernels are of another version: reinstall radixrt")
-    jobs = (_Walk * len(walks))()
-    for job, walk, tables in zip(jobs, walks, automata, strict=True):
-        for name, address in walk.trie.addresses.items():
-            setattr(job, name, address)
-        job.table, job.class_of = tables.table.ctypes.data, tables.class_of.ctypes.data
-        job.accepting = tables.accepting.ctypes.data if walk.stop_at_accepting else None
-        for name in ("start_nodes", "start_states", "states", "row", "found_nodes", "found_states"):
-            setattr(job, name, getattr(walk, name).ctypes.data)
-        job.nodes, job.classes, job.starts = walk.trie.nodes, tables.table.shape[1], len(walk.start_nodes)
-        job.start, job.node, job.found = walk.start, walk.node, walk.count
-    library.radixrt_trie_walk(jobs, ctypes.c_int32(len(walks)))
-    for job, walk in zip(jobs, walks, strict=True):
-        walk.start, walk.node, walk.count, walk.missing = job.start, job.node, job.found, job.missing
-        walk.visited += job.visited
+    for walk, tables in zip(walks, automata, strict=True):
+        job = walk.job
+        job.table, job.class_of, accepting = tables.addresses
+        job.accepting = accepting if walk.stop_at_accepting else None
+        job.classes = tables.table.shape[1]
+        job.start, job.node, job.found, job.visited = walk.start, walk.node, walk.count, walk.visited
+    pointers = (ctypes.POINTER(_Walk) * len(walks))(*(ctypes.pointer(walk.job) for walk in walks))
+    library.radixrt_trie_walk(pointers, ctypes.c_int32(len(walks)))
+    for walk in walks:
+        job = walk.job
+        walk.start, walk.node, walk.count = job.start, job.node, job.found
+        walk.missing, walk.visited = job.missing, job.visited
 
 
 def _run_python(walk: TrieWalk, tables: Tables) -> None:

@@ -176,15 +176,16 @@ def test_sizes_are_checked_before_native_code_sees_a_pointer() -> None:
             TrieWalk(trie, good, [(-1, 0), (node, 0)])
     walk = TrieWalk(trie, good, [(-1, 0)])
     table, class_of, marks = np.zeros((1, 1), np.int32), np.zeros(256, np.uint8), np.zeros(1, np.uint8)
-    for tables in (
-        [Tables(table.astype(np.int64), class_of, marks)],  # type: ignore[arg-type]
-        [Tables(table[0], class_of, marks)],
-        [Tables(table, class_of[:255], marks)],
-        [Tables(table, class_of, np.zeros(2, np.uint8))],
-        [],
+    for arrays in (
+        (table.astype(np.int64), class_of, marks),
+        (table[0], class_of, marks),
+        (table, class_of[:255], marks),
+        (table, class_of, np.zeros(2, np.uint8)),
     ):
-        with pytest.raises(ValueError):  # noqa: PT011  # which of the checks speaks first does not matter
-            run_walks([walk], tables)
+        with pytest.raises(ValueError, match="contiguous"):
+            Tables(*arrays)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="as many"):
+        run_walks([walk], [])
 
 
 def test_common_prefix() -> None:
