@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 __all__ = ["linear", "silu_mul"]
 
+ROW_STEP = 4
+
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Return ``x @ weight.T + bias``: ``x`` [T, K], ``weight`` [N, K], ``bias`` [N] -> [T, N]."""
+    """Return ``x @ weight.T + bias``: ``x`` [T, K], ``weight`` [N, K], ``bias`` [N] -> [T, N].
+
+    On a CPU the rows are padded to a whole step for every thread. Matrix libraries take other paths for a few
+    rows, or for what is left over of them, so that otherwise a row's last bits would depend on the batch.
+    """
+    odd = -len(x) % (ROW_STEP * torch.get_num_threads()) if x.device.type == "cpu" else 0
+    if odd:
+        return F.linear(F.pad(x, (0, 0, 0, odd)), weight, bias)[: len(x)]
     return F.linear(x, weight, bias)
 
 

@@ -6,7 +6,11 @@ is a few dense products. Rows of like size are padded to one block, so that deco
 rows; long prefills are cut into blocks of queries, so that the score matrix stays small.
 
 Padding never mixes rows: it repeats slots and tokens of the row itself. So whatever one row holds, NaN
-included, stays in that row. Knows nothing about layers, positions beyond their order, or who owns a slot.
+included, stays in that row. And it makes a row's result the same bits whatever is beside it and however much
+of it was cached: queries and keys are padded to whole steps, because matrix libraries take other paths for odd
+sizes, and values are summed in tiles that begin at fixed positions, ascending.
+
+Knows nothing about layers, positions beyond their order, or who owns a slot.
 """
 
 from __future__ import annotations
@@ -21,6 +25,10 @@ from torch import Tensor
 
 __all__ = ["AttentionPlan", "attention", "plan_attention"]
 
+QUERY_STEP = 4  # for every thread, as a library may hand each of them its share of the queries
+MAX_QUERY_STEP = 16
+KEY_STEP = 16
+VALUE_TILE = 128  # short enough that no library splits the sum of one tile
 MAX_QUERIES = 256  # of one piece, and fewer where the context is long
 MAX_SCORES = 1 << 20  # padded (query, key) pairs of one block, per head
 MAX_KEYS = 1 << 16  # padded keys of one block: what is gathered from the pool at a time
@@ -93,14 +101,20 @@ def _pieces(first: int, last: int, slots: NDArray[np.int32], window: int | None)
     for begin in range(first, last, step):
         end = min(begin + step, last)
         oldest = 0 if window is None else max(0, cached + (begin - first) - window + 1)
+        oldest -= oldest % VALUE_TILE
         pieces.append(_Piece(begin, end, slots[oldest : cached + (end - first)]))
     return pieces
 
 
+def _round_up(size: int, step: int) -> int:
+    return -(-size // step) * step
+
+
 def _pad(pieces: list[_Piece], kv_heads: int, window: int | None, device: torch.device | str) -> _Block:
     rows = len(pieces)
-    queries = max(piece.queries for piece in pieces)
-    keys = max(len(piece.slots) for piece in pieces)
+    step = min(QUERY_STEP * torch.get_num_threads(), MAX_QUERY_STEP) if torch.device(device).type == "cpu" else 1
+    queries = _round_up(max(piece.queries for piece in pieces), step)
+    keys = _round_up(max(len(piece.slots) for piece in pieces), KEY_STEP)
     tokens = np.empty((rows, queries), np.int64)
     slots = np.empty((rows, keys), np.int64)
     for row, piece in enumerate(pieces):
@@ -158,7 +172,10 @@ def attention(
         if block.hidden is not None:
             by_query = scores.view(rows, kv_heads, heads // kv_heads, queries, keys)
             by_query.masked_fill_(block.hidden, -torch.inf)
-        mixed = torch.bmm(torch.softmax(scores, dim=-1), v.to(wide))
+        shares, mixed = torch.softmax(scores, dim=-1), torch.zeros_like(q)
+        for tile in range(0, keys, VALUE_TILE):
+            part = slice(tile, tile + VALUE_TILE)
+            mixed = torch.baddbmm(mixed, shares[:, :, part], v[:, part].to(wide))
         mixed = mixed.view(rows, kv_heads, heads // kv_heads, queries, dim).permute(0, 3, 1, 2, 4)
         mixed = mixed.reshape(rows * queries, heads, dim).to(query.dtype)
         if block.real is None:
