@@ -15,7 +15,7 @@ import jinja2
 
 from radixrt.errors import InvalidRequest, ModelLoadError
 from radixrt.text.pieces import Message, Piece, TextPiece
-from radixrt.text.provenance import Mask, MaskedText
+from radixrt.text.provenance import Mask
 from radixrt.text.sandbox import Budget, BudgetExceeded, TemplateEnvironment
 
 __all__ = ["ChatTemplate"]
@@ -26,6 +26,7 @@ MAX_ROLE_CHARS = 64
 _STEPS, _STEPS_PER_MESSAGE = 300_000, 1_000
 _CHARS, _CHARS_PER_MESSAGE, _CHARS_PER_CHAR = 16 << 20, 64 << 10, 64
 _ROLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_. -]*")
+_JSON_ESCAPES = '"\\' + "".join(map(chr, range(0x20)))  # characters that JSON writes otherwise
 _RESERVED = frozenset({"messages", "add_generation_prompt"})
 
 # What code of a template can raise besides Jinja's own errors.
@@ -114,46 +115,50 @@ class ChatTemplate:
         self, messages: Sequence[Message], extra: Mapping[str, Any], *, generation: bool, open_end: bool = False
     ) -> list[Piece]:
         texts = [_text(message) for message in messages]
-        mask = Mask(avoid={*self.source_text, *"".join(self._variables.values())})
-        mark = mask.mark() if open_end else None
-        if mark is not None:
-            texts[-1] += mask.unmask(mark.value)
+        if open_end:
+            texts[-1] += Mask.MARK
         plain = self._run(messages, texts, extra, generation)
-        contents = [mask.pieces(message.content) for message in messages]
-        if mark is not None:
-            contents[-1] = contents[-1] + mark
-        masked: str | None
-        try:
-            masked = self._run(messages, contents, _masked(extra, mask), generation)
-        except InvalidRequest:
-            masked = None  # the template needs a real text where it got a masked one
-        if mark is not None:
-            plain, masked = _before_mark(plain, masked, mask, mark, messages[-1].role)
-        return self._attributed(plain, masked, mask, texts)
-
-    def _attributed(self, plain: str, masked: str | None, mask: Mask, texts: Sequence[str]) -> list[Piece]:
-        """The rendered text with each part ascribed to the template or to a message."""
-        if masked is not None and mask.unmask(masked) == plain:
-            return mask.split(masked)
-        # The template rewrote the text of a message (as JSON, say). That cannot matter when all control tokens that
-        # the result spells are those that the template wrote around masked text.
-        spelled = self._control_spellings(plain)
-        if not spelled:
-            return [TextPiece(plain, literal=True)]
-        if masked is not None:
-            own = [
-                index
-                for piece in mask.split(masked)
-                if isinstance(piece, TextPiece) and piece.literal
-                for index in self._control_spellings(piece.text)
-            ]
-            if own == spelled:
+        if open_end:
+            plain = _before_mark(plain, Mask.MARK, messages[-1].role)
+        spelled: list[int] | None = None
+        for transparent in ("", _JSON_ESCAPES):
+            mask = Mask(avoid={*self.source_text, *"".join(self._variables.values())}, transparent=transparent)
+            masked = self._run_masked(messages, extra, mask, generation=generation, open_end=open_end)
+            if masked is None:
+                continue
+            if mask.unmask(masked) == plain:
+                return mask.split(masked)
+            # The template rewrote the text of a message (as JSON, say). That does no harm when the control tokens
+            # that the result spells are exactly those that the template wrote around masked text.
+            spelled = self._control_spellings(plain) if spelled is None else spelled
+            if spelled == self._own_spellings(mask.split(masked)):
                 return [TextPiece(plain, literal=True)]
         raise InvalidRequest(
             "the chat template rewrites the text of a message so that control tokens spelled in it cannot be told "
             "from the template's own",
             param="messages",
         )
+
+    def _own_spellings(self, pieces: Sequence[Piece]) -> list[int]:
+        """The control tokens that the literals among ``pieces`` spell."""
+        literals = [piece.text for piece in pieces if isinstance(piece, TextPiece) and piece.literal]
+        return [index for text in literals for index in self._control_spellings(text)]
+
+    def _run_masked(
+        self, messages: Sequence[Message], extra: Mapping[str, Any], mask: Mask, *, generation: bool, open_end: bool
+    ) -> str | None:
+        """Render masked texts; None when the template needs real ones to render at all."""
+        contents = [mask.pieces(message.content) for message in messages]
+        mark = mask.mark()
+        if open_end:
+            contents[-1] = contents[-1] + mark
+        try:
+            masked = self._run(
+                messages, contents, {name: _masked(value, mask) for name, value in extra.items()}, generation
+            )
+        except InvalidRequest:
+            return None
+        return _before_mark(masked, mark.value, messages[-1].role) if open_end else masked
 
     def _run(
         self, messages: Sequence[Message], contents: Sequence[str], extra: Mapping[str, Any], generation: bool
@@ -190,16 +195,11 @@ def _refusal(error: BaseException, messages: Sequence[Message]) -> InvalidReques
     return InvalidRequest(f"the chat template fails {about}: {kind}: {error}", param="messages")
 
 
-def _before_mark(plain: str, masked: str | None, mask: Mask, mark: MaskedText, role: str) -> tuple[str, str | None]:
-    """Cut both renderings at the end of the open content."""
-    if masked is None or mark.value not in masked:
+def _before_mark(rendered: str, mark: str, role: str) -> str:
+    """Cut a rendering at the end of the open content."""
+    if mark not in rendered:
         raise InvalidRequest(f"the chat template does not write an open {role!r} message by itself", param="role")
-    end = masked.rindex(mark.value)
-    length = len(mask.unmask(masked[:end]))
-    if mask.unmask(masked) == plain:
-        return plain[:length], masked[:end]
-    real = mask.unmask(mark.value)
-    return plain[: plain.rindex(real)] if real in plain else plain, masked[:end]
+    return rendered[: rendered.rindex(mark)]
 
 
 # --- input -----------------------------------------------------------------------------------------------------
@@ -241,7 +241,8 @@ def _masked(value: Any, mask: Mask) -> Any:
     if isinstance(value, str):
         return mask.text(value)
     if isinstance(value, Mapping):
-        return {key: _masked(item, mask) for key, item in value.items()}
+        # Keys too: a template that writes JSON writes them, and a masked key is found like the real one.
+        return {mask.text(key): _masked(item, mask) for key, item in value.items()}
     if isinstance(value, list):
         return [_masked(item, mask) for item in value]
     return value

@@ -25,9 +25,16 @@ _STAND_INS = (
 
 
 class Mask:
-    """The stand-ins of one rendering. ``avoid`` are the characters that the template itself may write."""
+    """The stand-ins of one rendering.
 
-    def __init__(self, avoid: Iterable[str]) -> None:
+    ``avoid`` are the characters that the template itself may write. Characters in ``transparent`` stand for
+    themselves, as the template's own would; a template can then see them where it looks at nothing else.
+    """
+
+    MARK = "\ufffd"
+
+    def __init__(self, avoid: Iterable[str], transparent: str = "") -> None:
+        self._transparent = frozenset(transparent)
         avoided = frozenset(avoid)
         self._free: Iterator[str] = (
             chr(code) for block in _STAND_INS for code in block if chr(code) not in avoided
@@ -42,8 +49,7 @@ class Mask:
 
     def mark(self) -> MaskedText:
         """One character that the rendered text can be searched for."""
-        stand_in = self._new("\ufffd")
-        return MaskedText("\ufffd", stand_in, self)
+        return MaskedText(self.MARK, self._new(self.MARK), self)
 
     def pieces(self, pieces: Sequence[Piece]) -> MaskedText:
         """The content of a message. Ids that stand for no text cannot be told apart and are left out."""
@@ -52,7 +58,7 @@ class Mask:
         for piece in _joined(pieces):
             if isinstance(piece, IdsPiece):
                 stand_ins = "".join(map(self._new, piece.text))
-                if stand_ins:
+                if stand_ins and stand_ins[0] in self._real:
                     self._pieces[stand_ins[0]] = (piece, stand_ins)
             else:
                 stand_ins = piece.text if piece.literal else "".join(map(self._of, piece.text))
@@ -100,6 +106,8 @@ class Mask:
 
     def _new(self, char: str) -> str:
         """A stand-in of its own; when all are given away, the shared one of this character."""
+        if char in self._transparent:
+            return char
         stand_in = next(self._free, None)
         if stand_in is None:
             return self._stand_in.get(char, char)
