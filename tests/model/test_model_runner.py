@@ -18,12 +18,37 @@ from radixrt.model.runner import TorchRunner
 from radixrt.model.weights import DecoderWeights, LayerWeights
 
 
-@pytest.fixture
-def runner() -> TorchRunner:
-    """One layer of random weights."""
+def random_model(threads: int, **sizes: Any) -> TorchRunner:
+    """A decoder of these sizes with random weights and no pool."""
     torch.manual_seed(0)
     config = DecoderConfig(
-        architecture="llama",
+        architecture="llama", norm_eps=1e-5, rope=RopeConfig(theta=10000.0), tied_embeddings=True, **sizes
+    )
+
+    def matrix(rows: int, columns: int) -> torch.Tensor:
+        return torch.randn(rows, columns) * columns**-0.5
+
+    hidden, inner = config.hidden_size, config.intermediate_size
+    layers = tuple(
+        LayerWeights(
+            input_norm=torch.ones(hidden),
+            qkv=matrix(config.query_size + 2 * config.kv_size, hidden),
+            output=matrix(hidden, config.query_size),
+            post_norm=torch.ones(hidden),
+            gate_up=matrix(2 * inner, hidden),
+            down=matrix(hidden, inner),
+        )
+        for _ in range(config.layers)
+    )
+    embedding = torch.randn(config.vocab_size, hidden)
+    return TorchRunner(config, DecoderWeights(embedding, layers, torch.ones(hidden), embedding), threads=threads)
+
+
+@pytest.fixture
+def runner() -> TorchRunner:
+    """One layer, two heads."""
+    return random_model(
+        1,
         vocab_size=50,
         hidden_size=8,
         intermediate_size=12,
@@ -32,21 +57,8 @@ def runner() -> TorchRunner:
         kv_heads=1,
         head_dim=4,
         context_length=32,
-        norm_eps=1e-5,
-        rope=RopeConfig(theta=10000.0),
         windows=(None,),
-        tied_embeddings=True,
     )
-    embedding = torch.randn(50, 8)
-    layer = LayerWeights(
-        input_norm=torch.ones(8),
-        qkv=torch.randn(16, 8),
-        output=torch.randn(8, 8),
-        post_norm=torch.ones(8),
-        gate_up=torch.randn(24, 8),
-        down=torch.randn(8, 12),
-    )
-    return TorchRunner(config, DecoderWeights(embedding, (layer,), torch.ones(8), embedding), threads=1)
 
 
 def test_pool_sizes(runner: TorchRunner, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,3 +140,40 @@ def test_sample_is_the_sampler(runner: TorchRunner) -> None:
     row = RowSampling(params=SamplingParams(temperature=0.0), key=0, position=0)
     assert runner.sample(logits, [row], None)[0].token == 1
     assert runner.sample(logits, [row], np.array([[0b101]], np.int32))[0].token == 2
+
+
+@pytest.mark.skipif(
+    not torch.equal(
+        torch.nn.functional.linear(torch.ones(8, 576), torch.linspace(-1, 1, 576 * 96).view(96, 576)),
+        torch.nn.functional.linear(torch.ones(200, 576), torch.linspace(-1, 1, 576 * 96).view(96, 576))[:8],
+    ),
+    reason="this machine's matrix library computes a row differently in a batch of eight and of two hundred",
+)
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"hidden_size": 576, "intermediate_size": 1536, "heads": 9, "kv_heads": 3, "head_dim": 64},
+        {"hidden_size": 200, "intermediate_size": 300, "heads": 5, "kv_heads": 1, "head_dim": 40},
+    ],
+    ids=["three-queries-per-head", "one-key-head"],
+)
+def test_a_row_s_bits_do_not_depend_on_batch_or_cache(
+    sizes: dict[str, int], threads: int, make_batch: Any, run_chunks: Any
+) -> None:
+    model = random_model(threads, vocab_size=64, layers=2, context_length=512, windows=(None, 150), **sizes)
+    model.allocate(1024)
+    rng = np.random.default_rng(4)
+    length, slots = 400, rng.permutation(1024)
+    ids = rng.integers(0, 64, length).tolist()
+    whole = run_chunks(model, ids, [length], slots)
+    for chunks in ([7] * 57 + [1], [128, 272], [1] * 20 + [33] * 11 + [17]):
+        np.testing.assert_array_equal(run_chunks(model, ids, chunks, slots), whole)
+    others = [
+        (rng.integers(0, 64, size).tolist(), cached, slots[start : start + size])
+        for size, cached, start in ((50, 49, 400), (130, 129, 450), (40, 0, 600), (70, 60, 700), (2, 1, 800))
+    ]
+    for at in (1, 17, 127, 128, 140, 300, 399):
+        model.forward(make_batch([(ids[:at], 0, slots)]))
+        logits = model.forward(make_batch([*others[:2], (ids[: at + 1], at, slots), *others[2:]]))
+        np.testing.assert_array_equal(logits[2], whole[at])
