@@ -44,6 +44,7 @@ async def run_async(run: Run, function: Function, arguments: Mapping[str, Any]) 
 
     Cancelling the waiter cancels the run.
     """
+    run.begin()
     start_task(run, function, arguments)
     try:
         await wait_async(run.over)
@@ -79,6 +80,7 @@ def launch(
 
     An ``async def`` program becomes a task of the running loop, if there is one and ``on_this_loop``.
     """
+    run.begin()
     if not is_async:
         spawn(lambda: execute(run, function, arguments), name=f"radixrt-{run.program}")
     elif on_this_loop and running_loop() is not None:

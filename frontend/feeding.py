@@ -109,6 +109,7 @@ class Feed:
         if cancelled:
             run.cancel()
         elif arguments is not None:
+            run.begin()
             self._executor.submit(run, function, arguments)
 
     def _on_over(self, run: Run) -> None:

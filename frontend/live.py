@@ -91,19 +91,25 @@ class LiveRecording(Recording):
         """Send the rest and promise that nothing follows."""
         self._send(final=True)
 
-    def _send(self, *, final: bool) -> None:
+    def open_for_deadline(self) -> None:
+        """Open the program before its first node, so that the engine ends it in time whatever happens here."""
+        if self._terms.deadline is not None:
+            self._send(final=False, open_empty=True)
+
+    def _send(self, *, final: bool, open_empty: bool = False) -> None:
         with self._send_lock:
             with self._lock:
                 segment, self._unsent = self._unsent, []
                 self._complete = self._complete or final
                 ended = self._end is not None
-                self._opening = bool(segment) and self._handle is None and not ended
-            if ended or not (segment or final):
+                self._opening = bool(segment or open_empty) and self._handle is None and not ended
+            opens = open_empty and self._handle is None
+            if ended or not (segment or final or opens):
                 return
             if self._handle is not None:
                 self._stamp(segment)
                 self._handle.extend(merge_text(segment), final=final)
-            elif segment:
+            elif segment or opens:
                 self._open(segment, final)
             else:  # a program without a node never reaches the engine
                 self._finish(EndEvent(program="", outcome="done"))

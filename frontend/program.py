@@ -54,6 +54,12 @@ class Program:
         returns its ``Run``; it is cancelled with its caller.
         """
         if args and isinstance(args[0], ProgramState):
+            if self.is_async and running_loop() is None:
+                raise InvalidRequest(
+                    f"{self.name} is an async program: a plain one cannot await it on its own state; "
+                    f"call {self.name}(...) without the state",
+                    param="program",
+                )
             return self.function(args[0], **self._signature.bind(args[1:], kwargs))
         arguments = self._signature.bind(args, kwargs)
         dry = current_dry_run.get()

@@ -261,6 +261,13 @@ class Run:
         """Say which task executes the function, to be cancelled when the run ends before it."""
         self._task = (loop, task)
 
+    def begin(self) -> None:
+        """Let the deadline run, if there is one, although the function may be busy long before its first node."""
+        try:
+            self._recording.open_for_deadline()
+        except RadixrtError:
+            return  # it ended the recording, and so the run holds it
+
     @property
     def over(self) -> Future[None]:
         """Fulfilled when the run is over."""
@@ -277,8 +284,11 @@ class Run:
                 self._value = value
         try:
             self._recording.finish()
-        except RadixrtError as error:
-            self._keep(error)
+        except BaseException as error:
+            self.fail(error)
+            if not isinstance(error, RadixrtError):
+                raise
+            return
         self._leave()
 
     def fail(self, error: BaseException) -> None:

@@ -186,6 +186,25 @@ def test_wrong_arguments_of_a_call_are_named(fake: Any) -> None:
         assert caught.value.param == "wrod"
 
 
+def test_an_async_program_cannot_be_part_of_a_plain_one(fake: Any) -> None:
+    @rx.program
+    async def awaiting(s: Any) -> Any:
+        s += rx.gen("x")
+        return await s.read("x")
+
+    @rx.program
+    def on_my_state(s: Any) -> Any:
+        return awaiting(s)
+
+    @rx.program
+    def on_its_own(s: Any) -> Any:
+        return awaiting().value
+
+    with pytest.raises(InvalidRequest, match="async"):
+        on_my_state.run(engine=fake())
+    assert on_its_own.run(engine=fake()).value == "ok"
+
+
 def test_a_recursive_program(fake: Any) -> None:
     @rx.program
     def count(s: Any, depth: int) -> int:

@@ -158,6 +158,34 @@ def test_a_deadline_that_passes_before_the_first_node(fake: Any) -> None:
     assert engine.opened == []
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_deadline_does_not_wait_for_a_tool(fake: Any, is_async: bool) -> None:
+    go_on = threading.Event()
+
+    @rx.program
+    def plain(s: Any) -> None:
+        go_on.wait(10)
+        s += rx.gen("x")
+
+    @rx.program
+    async def awaiting(s: Any) -> None:
+        await asyncio.sleep(10)
+
+    program = awaiting if is_async else plain
+    started = program.start(engine=fake(), timeout=0.05)
+    assert started.wait(5)
+    assert isinstance(started.error, DeadlineExceeded)
+    [error] = program.map([{}], engine=fake(), timeout=0.05).errors
+    assert isinstance(error, DeadlineExceeded)
+    with pytest.raises(DeadlineExceeded):
+        asyncio.run(program.arun(engine=fake(), timeout=0.05))
+    go_on.set()
+    engine = fake()
+    assert rx.program(lambda s: 5).start(engine=engine, timeout=60).value == 5
+    assert asyncio.run(awaiting_nothing.arun(engine=engine, timeout=60)).value == 5
+    assert [len(program.segments) for program in engine.programs] == [2, 2], "opened empty, then told the end"
+
+
 def test_a_dead_worker_fails_the_run_and_later_ones_alike(fake: Any) -> None:
     engine = fake(x=fake.Waiting())
 
@@ -192,6 +220,31 @@ def test_an_engine_that_breaks_while_opening_leaves_no_run_behind(fake: Any, mon
     assert "ZeroDivisionError" in repr(started.error)
     [error] = rx.program(program).map([{}], engine=engine).errors
     assert "ZeroDivisionError" in repr(error)
+
+
+def test_an_engine_that_breaks_while_taking_the_end_leaves_no_run_behind(fake: Any, monkeypatch: Any) -> None:
+    engine = fake()
+
+    @rx.program
+    def program(s: Any) -> None:
+        s += rx.gen("x")
+        _ = s["x"]
+
+        def broken(*args: Any, **kwargs: Any) -> None:
+            raise ZeroDivisionError
+
+        monkeypatch.setattr(engine.programs[-1], "extend", broken)
+
+    with pytest.raises(ZeroDivisionError):
+        program.run(engine=engine)
+    started = program.start(engine=engine)
+    assert started.wait(5)
+    assert isinstance(started.error, ZeroDivisionError)
+
+
+@rx.program
+async def awaiting_nothing(s: Any) -> int:
+    return 5
 
 
 # --- runs that go on beside the caller ---

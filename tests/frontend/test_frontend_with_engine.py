@@ -302,6 +302,22 @@ def test_a_deadline(engine: Engine) -> None:
         assert echo.run("next", engine=slow, max_tokens=1).value is not None
 
 
+def test_a_deadline_does_not_wait_for_a_tool(engine: Engine) -> None:
+    go_on = threading.Event()
+
+    @rx.program
+    def program(s: Any) -> None:
+        go_on.wait(10)
+        s += "q" + rx.gen("x")
+
+    started = program.start(engine=engine, timeout=0.05)
+    assert started.wait(5)
+    assert isinstance(started.error, DeadlineExceeded)
+    go_on.set()
+    assert rx.program(lambda s: 5).start(engine=engine, timeout=60).value == 5
+    assert [run["x"] for run in echo.map([{"word": "w"}] * 3, engine=engine, timeout=60, seed=1, max_tokens=2)]
+
+
 # --- seeds ---
 
 
