@@ -14,6 +14,7 @@ import threading
 import unicodedata
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ControlMatch", "ControlSplitter", "PlainEncoder", "RunStart"]
 
+_PROBE = "Az 09.,\t\n<>é你🎉\x00 don't"
 CACHE_CHARS = 4 << 20  # characters of run text that are remembered, and
 CACHE_RUNS = 4096  # the most runs
 # Python counts the four ASCII separators as whitespace, Unicode's White_Space property does not.
@@ -176,10 +178,16 @@ def _prefixed(component: Any, start: RunStart) -> Any:
 def _backend(spec: Mapping[str, Any], source: str) -> BackendTokenizer:
     from tokenizers import Tokenizer
 
-    try:
+    with _faults_named(source):
         return Tokenizer.from_str(msgspec.json.encode(spec).decode("utf-8"))
+
+
+@contextmanager
+def _faults_named(source: str) -> Iterator[None]:
+    """The package reports every fault of a definition as a bare Exception, or panics, which is not even one."""
+    try:
+        yield
     except BaseException as error:
-        # The package reports every fault of a definition as a bare Exception, or panics, which is not even one.
         if isinstance(error, Exception) or type(error).__name__ == "PanicException":
             raise ModelLoadError(f"{source}: not a usable tokenizer: {error}", param=source) from error
         raise
@@ -211,6 +219,9 @@ def _variant(
             for token in layout
         ]
     )
+    with _faults_named(source):
+        # Some faults show only when text is encoded.
+        backend.encode(_PROBE, add_special_tokens=False)
     for token in layout:
         if backend.token_to_id(token.content) != token.id:
             raise ModelLoadError(f"{source}: the added token {token.content!r} has no id of its own", param=source)

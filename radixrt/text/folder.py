@@ -164,7 +164,7 @@ def _checked_vocab(spec: Mapping[str, Any], source: str) -> dict[str, int]:
         if not all(_is_merge(merge) for merge in model["merges"]):
             raise refuse("a merge is not a pair of tokens")
         unknown = model.get("unk_token")
-        if unknown is not None and unknown not in vocab:
+        if unknown is not None and not (isinstance(unknown, str) and unknown in vocab):
             raise refuse(f"the unknown token {unknown!r} is not in the vocabulary")
         found = vocab
     if len(found) > MAX_VOCAB:
@@ -208,13 +208,15 @@ def _added_tokens(
     entries: list[Any] = spec.get("added_tokens") or []
     if not isinstance(entries, list):
         raise ModelLoadError(f"{source}: the added tokens are not a list", param=source)
-    if isinstance(declared, Mapping):
+    if not isinstance(declared, Mapping):
+        raise ModelLoadError(f"{source}: added_tokens_decoder is not an object", param=source)
+    if declared:
         entries = entries + [
             {**entry, "id": int(key)}
             for key, entry in declared.items()
             if isinstance(entry, Mapping) and key.isdecimal()
         ]
-    special = set(_named_specials(named))
+    special = dict.fromkeys(_named_specials(named, source))
     for entry in entries:
         if not isinstance(entry, Mapping) or not _is_id(entry.get("id")) or _content(entry) is None:
             raise ModelLoadError(f"{source}: an added token lacks its id or its content", param=source)
@@ -229,12 +231,14 @@ def _added_tokens(
     return tuple(found.values())
 
 
-def _named_specials(named: Mapping[str, Any]) -> Iterable[str]:
+def _named_specials(named: Mapping[str, Any], source: str) -> Iterable[str]:
     for key in _NAMED:
         if (content := _content(named.get(key))) is not None:
             yield content
     for key in _LISTED:
         listed = named.get(key) or ()
+        if not isinstance(listed, (list, tuple, Mapping)):
+            raise ModelLoadError(f"{source}: {key} is not a list of tokens", param=source)
         for item in listed.values() if isinstance(listed, Mapping) else listed:
             if (content := _content(item)) is not None:
                 yield content

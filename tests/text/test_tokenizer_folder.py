@@ -368,6 +368,7 @@ DAMAGED: list[Any] = [
     {"model": {**BPE, "merges": "a b"}},
     {"model": {**BPE, "end_of_word_suffix": "</w>"}},
     {"model": {**BPE, "unk_token": 5}},
+    {"model": {**BPE, "unk_token": ["a"]}},
     {"model": BPE, "pre_tokenizer": {"type": "Whitespace"}},
     {"model": BPE, "pre_tokenizer": {"type": "NoSuch"}},
     {
@@ -410,6 +411,8 @@ def test_damage_is_a_clear_error(data: Any, tmp_path: Path) -> None:
         ("config.json", '{"eos_token_id": 99999}'),
         ("generation_config.json", '{"eos_token_id": [1, "2"]}'),
         ("tokenizer_config.json", '{"chat_template": 5}'),
+        ("tokenizer_config.json", '{"additional_special_tokens": 5}'),
+        ("tokenizer_config.json", '{"added_tokens_decoder": [1]}'),
         (
             "tokenizer_config.json",
             '{"chat_template": [{"name": "a", "template": "x"}, {"name": "b", "template": "y"}]}',
