@@ -12,31 +12,63 @@ import math
 import secrets
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, TypedDict, TypeVar, Unpack
 
 from radixrt.api import DeltaEvent, Event, GenNode, Node, NodeEvent, RoleNode, TextNode, TokensNode
-from radixrt.arguments import OutputType, check_text, output_type, sampling_params
+from radixrt.arguments import CONSTRAINT_NAMES, check_text, output_type, sampling_params, unknown_argument
 from radixrt.client.generation import Generation
 from radixrt.client.protocol import EventCallback, ProgramHandle
-from radixrt.client.streams import AsyncTextStream, TextStream
+from radixrt.client.streams import AsyncTextStream, Opener, TextStream
 from radixrt.errors import InvalidRequest, RadixrtError
 
-__all__ = ["Prompt", "SingleCalls"]
+__all__ = ["CallArguments", "Prompt", "SingleCalls"]
 
 Prompt = str | Sequence[Mapping[str, Any]] | Sequence[int]
+
+T = TypeVar("T")
 
 _GEN_NODE = 1_000_000_000
 _SEED_BITS = 63
 
 
-class SingleCalls:
-    """``generate`` and its relatives, for a class that has ``open_program``.
+class CallArguments(TypedDict, total=False):
+    """The keyword arguments of a single call. None means absent; an unknown one is ``InvalidRequest``.
 
-    All take the same arguments. One of ``regex``, ``schema``, ``choices``, ``grammar``, ``type`` constrains the
-    output; the other keywords are the fields of ``SamplingParams``. ``timeout`` is in seconds. ``salt`` keeps the
-    call's cached prefixes apart from those of other salts. ``heal`` lets the model re-choose the last tokens of a
-    text prompt (None: on after plain text). None means absent; an unknown argument is ``InvalidRequest``.
+    One of ``regex``, ``schema``, ``choices``, ``grammar``, ``type`` constrains the output. ``heal`` lets the model
+    choose the last tokens of the prompt anew (None: on after plain text). ``timeout`` is in seconds. ``salt`` keeps
+    the call's cached prefixes apart from those of other salts. The rest are the fields of ``SamplingParams``.
     """
+
+    regex: Any
+    schema: Any
+    choices: Any
+    grammar: Any
+    type: Any
+    heal: bool | None
+    timeout: float | None
+    salt: str | None
+    priority: int | None
+    max_tokens: int | None
+    min_tokens: int | None
+    temperature: float | None
+    top_p: float | None
+    top_k: int | None
+    min_p: float | None
+    presence_penalty: float | None
+    frequency_penalty: float | None
+    repetition_penalty: float | None
+    logit_bias: Mapping[int, float] | None
+    stop: str | Sequence[str] | None
+    stop_token_ids: Sequence[int] | None
+    ignore_eos: bool | None
+    n: int | None
+    seed: int | None
+    logprobs: int | None
+    prompt_logprobs: int | None
+
+
+class SingleCalls:
+    """``generate`` and its relatives, for a class that has ``open_program``. All take ``CallArguments``."""
 
     def open_program(
         self,
@@ -52,141 +84,70 @@ class SingleCalls:
     ) -> ProgramHandle:
         raise NotImplementedError
 
-    def generate(
-        self,
-        prompt: Prompt,
-        *,
-        regex: Any = None,
-        schema: Any = None,
-        choices: Any = None,
-        grammar: Any = None,
-        type: Any = None,
-        heal: bool | None = None,
-        timeout: float | None = None,
-        salt: str | None = None,
-        priority: int | None = None,
-        **sampling: Any,
-    ) -> Generation:
+    def generate(self, prompt: Prompt, **arguments: Unpack[CallArguments]) -> Generation:
         """Generate and wait. Ctrl-C cancels the call. Raises the call's error, if it has one."""
-        output = output_type(regex=regex, schema=schema, choices=choices, grammar=grammar, type=type)
-        call = _Call("generate", prompt, output, heal, timeout, salt, priority, sampling)
-        future, handle = _start(self, call)
+        future, handle = _start(self, _Call("generate", prompt, arguments))
         try:
             return future.result()
         except BaseException:
             handle.cancel()
             raise
 
-    async def agenerate(
-        self,
-        prompt: Prompt,
-        *,
-        regex: Any = None,
-        schema: Any = None,
-        choices: Any = None,
-        grammar: Any = None,
-        type: Any = None,
-        heal: bool | None = None,
-        timeout: float | None = None,
-        salt: str | None = None,
-        priority: int | None = None,
-        **sampling: Any,
-    ) -> Generation:
+    async def agenerate(self, prompt: Prompt, **arguments: Unpack[CallArguments]) -> Generation:
         """``generate`` for asyncio: a cancelled task cancels the call."""
-        output = output_type(regex=regex, schema=schema, choices=choices, grammar=grammar, type=type)
-        call = _Call("agenerate", prompt, output, heal, timeout, salt, priority, sampling)
-        future, handle = _start(self, call)
+        future, handle = _start(self, _Call("agenerate", prompt, arguments))
         try:
             return await asyncio.wrap_future(future)
         except BaseException:
             handle.cancel()
             raise
 
-    def stream(
-        self,
-        prompt: Prompt,
-        *,
-        regex: Any = None,
-        schema: Any = None,
-        choices: Any = None,
-        grammar: Any = None,
-        type: Any = None,
-        heal: bool | None = None,
-        timeout: float | None = None,
-        salt: str | None = None,
-        priority: int | None = None,
-        **sampling: Any,
-    ) -> TextStream:
+    def stream(self, prompt: Prompt, **arguments: Unpack[CallArguments]) -> TextStream:
         """Iterate over the text as it comes. Closing the stream, or dropping it, cancels the call.
 
         After the last piece ``stream.generation`` is what ``generate`` would have returned.
         """
-        output = output_type(regex=regex, schema=schema, choices=choices, grammar=grammar, type=type)
-        call = _Call("stream", prompt, output, heal, timeout, salt, priority, sampling, streams=True)
-        return TextStream(call.open_on(self), call.seed, output)
+        call = _Call("stream", prompt, arguments, streams=True)
+        return TextStream(call.open_on(self), call.seed, call.output)
 
-    def astream(
-        self,
-        prompt: Prompt,
-        *,
-        regex: Any = None,
-        schema: Any = None,
-        choices: Any = None,
-        grammar: Any = None,
-        type: Any = None,
-        heal: bool | None = None,
-        timeout: float | None = None,
-        salt: str | None = None,
-        priority: int | None = None,
-        **sampling: Any,
-    ) -> AsyncTextStream:
+    def astream(self, prompt: Prompt, **arguments: Unpack[CallArguments]) -> AsyncTextStream:
         """``stream`` for asyncio: ``async for piece in engine.astream(...)``. Call it on a running loop."""
-        output = output_type(regex=regex, schema=schema, choices=choices, grammar=grammar, type=type)
-        call = _Call("astream", prompt, output, heal, timeout, salt, priority, sampling, streams=True)
-        return AsyncTextStream(call.open_on(self), call.seed, output)
+        call = _Call("astream", prompt, arguments, streams=True)
+        return AsyncTextStream(call.open_on(self), call.seed, call.output)
 
 
 class _Call:
     """One checked call, ready to be opened."""
 
-    def __init__(
-        self,
-        where: str,
-        prompt: Prompt,
-        output: OutputType | None,
-        heal: bool | None,
-        timeout: float | None,
-        salt: str | None,
-        priority: int | None,
-        sampling: Mapping[str, Any],
-        *,
-        streams: bool = False,
-    ) -> None:
-        params = sampling_params(sampling, where=where)
+    def __init__(self, where: str, prompt: Prompt, arguments: CallArguments, *, streams: bool = False) -> None:
+        for name in arguments:
+            if name not in CallArguments.__annotations__:
+                raise unknown_argument(name, CallArguments.__annotations__, where=where)
+        given: dict[str, Any] = {name: value for name, value in arguments.items() if value is not None}
+        own: dict[str, Any] = {
+            name: given.pop(name) for name in ("heal", "timeout", "salt", "priority") if name in given
+        }
+        self.output = output_type(**{name: given.pop(name) for name in CONSTRAINT_NAMES if name in given})
+        params = sampling_params(given, where=where)
         if streams and params.n > 1:
             raise InvalidRequest(f"{where}: a stream is of one sample; use generate for n={params.n}", param="n")
-        if heal is not None and not isinstance(heal, bool):
-            raise InvalidRequest(f"{where}: heal must be true or false", param="heal")
-        if salt is not None and not isinstance(salt, str):
-            raise InvalidRequest(f"{where}: salt must be a string", param="salt")
-        if priority is not None and (isinstance(priority, bool) or not isinstance(priority, int)):
-            raise InvalidRequest(f"{where}: priority must be an integer", param="priority")
-        self.output = output
+        heal = _checked(own, "heal", bool, where)
+        salt = _checked(own, "salt", str, where)
         self.seed = secrets.randbits(_SEED_BITS) if params.seed is None else params.seed
-        self._timeout_s = _seconds(timeout, where)
+        self._timeout_s = _seconds(own.get("timeout"), where)
         self._salt = None if salt is None else check_text(salt, param="salt")
-        self._priority = priority or 0
+        self._priority = _checked(own, "priority", int, where) or 0
         self._deltas = streams
         gen = GenNode(
             node=_GEN_NODE,
             name="text",
             params=params,
-            constraint=None if output is None else output.constraint,
+            constraint=None if self.output is None else self.output.constraint,
             heal=heal,
         )
         self._nodes = (*_prompt_nodes(prompt), gen)
 
-    def open_on(self, engine: SingleCalls) -> Any:
+    def open_on(self, engine: SingleCalls) -> Opener:
         """A function that opens the call with the callback given to it."""
 
         def opened(on_event: EventCallback) -> ProgramHandle:
@@ -278,6 +239,13 @@ def _message(message: Any, place: str) -> tuple[str, str]:
     if not message["role"]:
         raise InvalidRequest(f"{place}.role is empty", param=f"{place}.role")
     return message["role"], message["content"]
+
+
+def _checked(given: Mapping[str, Any], name: str, kind: type[T], where: str) -> T | None:
+    value = given.get(name)
+    if value is None or (isinstance(value, kind) and isinstance(value, bool) == (kind is bool)):
+        return value
+    raise InvalidRequest(f"{where}: {name} must be {kind.__name__}, not {type(value).__name__}", param=name)
 
 
 def _seconds(timeout: Any, where: str) -> float | None:

@@ -18,7 +18,7 @@ from typing import NoReturn
 import msgspec
 
 from radixrt.config import EngineConfig
-from radixrt.worker.ipc import ServerChannel
+from radixrt.worker.ipc import ServerChannel, remove_socket
 from radixrt.worker.launch import WorkerSetup
 from radixrt.worker.loop import serve
 from radixrt.worker.runtime import Runtime, load_runtime
@@ -40,7 +40,7 @@ def main(load: Callable[[str, EngineConfig], Runtime] = load_runtime) -> int:
     except msgspec.DecodeError as error:
         print(f"radixrt.worker is started by the engine, not by hand ({error})", file=sys.stderr)
         return BAD_SETUP
-    threading.Thread(target=_die_with_parent, name="radixrt-parent", daemon=True).start()
+    threading.Thread(target=_die_with_parent, args=(setup.address,), name="radixrt-parent", daemon=True).start()
     load_it = functools.partial(load, setup.model, setup.config)
     return serve(lambda: ServerChannel(setup.address), load_it, setup.config.heartbeat_s)
 
@@ -51,9 +51,10 @@ def leave(code: int) -> NoReturn:
     os._exit(code)
 
 
-def _die_with_parent() -> None:
+def _die_with_parent(address: str) -> None:
     while sys.stdin.buffer.read(4096):
         pass
+    remove_socket(address)  # a parent that was killed could not
     os._exit(PARENT_GONE)
 
 

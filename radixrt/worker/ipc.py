@@ -22,7 +22,7 @@ from pathlib import Path
 import msgspec
 import zmq
 
-__all__ = ["ClientChannel", "ClientId", "Endpoint", "SendResult", "ServerChannel", "Waker"]
+__all__ = ["ClientChannel", "ClientId", "Endpoint", "SendResult", "ServerChannel", "Waker", "remove_socket"]
 
 ClientId = bytes
 """The name the worker's socket gives to a connected client."""
@@ -80,6 +80,14 @@ def _fresh_folder() -> Path:
         folder.rmdir()
         refused.append(f"{base}: the path is too long for a socket")
     raise OSError(errno.ENAMETOOLONG, "no temporary folder can hold a socket (" + "; ".join(refused) + ")")
+
+
+def remove_socket(address: str) -> None:
+    """Delete the socket of an ``ipc://`` address and its folder, if they are still there and hold nothing else."""
+    path = Path(address.removeprefix("ipc://"))
+    with contextlib.suppress(OSError):
+        path.unlink(missing_ok=True)
+        path.parent.rmdir()
 
 
 class Waker:

@@ -117,6 +117,7 @@ def test_bad_prompts_are_named_by_place(make_engine: Any, prompt: Any, param: st
     ("arguments", "param"),
     [
         ({"temprature": 0}, "temprature"),
+        ({"tools": None}, "tools"),
         ({"temperature": "hot"}, "temperature"),
         ({"temperature": float("nan")}, "temperature"),
         ({"max_tokens": -1}, "max_tokens"),

@@ -216,6 +216,7 @@ def test_the_worker_dies_with_its_parent(tmp_path: Path, prompt: str) -> None:
         parent.kill()
         parent.communicate()
     assert _gone(pid, 5.0)
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith("radixrt-")]
 
 
 @pytest.mark.parametrize(("way", "code"), [("end", 0), ("exit", 5), ("raise", 1)])
