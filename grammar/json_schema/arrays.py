@@ -6,6 +6,7 @@ Where ``contains`` or ``uniqueItems`` make the number or the identity of items m
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import comb, prod
 from typing import Final, NamedTuple
 
 from radixrt.errors import UnsupportedConstraint
@@ -17,7 +18,7 @@ from radixrt.grammar.json_schema.values import TYPES, JsonType, JsonValue
 
 __all__ = ["ArrayEmitter"]
 
-MAX_STATES: Final = 20_000  # of one array whose items are counted one by one
+MAX_STATES: Final = 5_000  # of one array whose items are counted one by one
 
 
 class _State(NamedTuple):
@@ -108,6 +109,8 @@ class _Chain:
         self._caps = tuple(count.low if count.high is None else count.high + 1 for count in shape.counts)
         self._next: dict[_State, Symbol] = {}
         self._todo: list[_State] = []
+        if (self._last + 1) * prod(cap + 1 for cap in self._caps) > MAX_STATES:
+            raise self._too_large()
 
     def alternatives(self) -> list[list[Symbol]]:
         builder, spacing = self._builder, self._emitter.spacing
@@ -172,13 +175,16 @@ class _Chain:
         if values is None:
             assert self._shape.unique is not None
             raise self._shape.unique.refuse("uniqueItems", "the items are not limited to a few listed values")
+        most = len(values) if self._shape.high is None else min(self._shape.high, len(values))
+        if sum(comb(len(values), size) for size in range(min(most, 16) + 1)) > MAX_STATES:
+            raise self._too_large()
         return values
 
     def _too_large(self) -> UnsupportedConstraint:
+        why = f"it needs more than {MAX_STATES} states"
         if self._shape.unique is not None:
-            return self._shape.unique.refuse("uniqueItems", f"it needs more than {MAX_STATES} states")
-        return UnsupportedConstraint(
-            f"counting the items of an array needs more than {MAX_STATES} states",
-            keyword="contains",
-            param="schema",
-        )
+            return self._shape.unique.refuse("uniqueItems", why)
+        origin = self._shape.counts[0].origin
+        if origin is None:
+            return UnsupportedConstraint(f"counting items: {why}", keyword="contains", param="schema")
+        return origin.refuse("contains" if "contains" in (origin.keywords or {}) else "items", why)

@@ -25,9 +25,9 @@ from radixrt.grammar.json_schema.shapes import (
     StringShape,
     goal_of,
 )
-from radixrt.grammar.json_schema.values import JsonType, JsonValue, Number
+from radixrt.grammar.json_schema.values import JsonType, JsonValue, Number, is_modest
 
-__all__ = ["Alternatives", "Assertion", "TypeAssertions", "absent", "plain"]
+__all__ = ["Alternatives", "Assertion", "TypeAssertions", "absent", "check_numbers", "plain"]
 
 Alternatives = tuple[Shape, ...]  # a union; () is the empty one
 NEVER = goal_of(Schema(None, False, "", "", 0))
@@ -87,11 +87,14 @@ class TypeAssertions:
             ("maximum", "exclusiveMaximum", False),
         ):
             strict = keywords.get(exclusive)
+            for name in (limit, exclusive):
+                check_numbers(keywords.get(name), schema, name)
             if limit in keywords:
                 yield _bound(keywords[limit], is_low, open_=strict is True)  # draft-04: a flag of the other keyword
             if strict is not None and not isinstance(strict, bool):
                 yield _bound(strict, is_low, open_=True)
         if "multipleOf" in keywords:
+            check_numbers(keywords["multipleOf"], schema, "multipleOf")
             step = frozenset((Decimal(keywords["multipleOf"]),))
             yield plain(NumberShape(multiples=step, origin=schema), NumberShape(non_multiples=step, origin=schema))
 
@@ -116,18 +119,18 @@ class TypeAssertions:
     # --- arrays ---------------------------------------------------------------------------------------------
 
     def _array(self, schema: Schema, keywords: dict[str, JsonValue]) -> Iterator[Assertion]:
-        yield from self._items(keywords)
+        yield from self._items(schema, keywords)
         low, high = int(keywords.get("minItems", 0)), keywords.get("maxItems")
         if low > 0:
             yield plain(ArrayShape(low=low), ArrayShape(high=low - 1))
         if high is not None:
             yield plain(ArrayShape(high=int(high)), ArrayShape(low=int(high) + 1))
         if "contains" in keywords:
-            yield from self._contains(keywords)
+            yield from self._contains(schema, keywords)
         if keywords.get("uniqueItems") is True:
             yield Assertion(lambda: (ArrayShape(unique=schema),), lambda: _refused(schema, "uniqueItems"))
 
-    def _items(self, keywords: dict[str, JsonValue]) -> Iterator[Assertion]:
+    def _items(self, schema: Schema, keywords: dict[str, JsonValue]) -> Iterator[Assertion]:
         prefix, rest = keywords.get("prefixItems", []), keywords.get("items")
         if isinstance(rest, list):  # the spelling up to 2019-09
             prefix, rest = rest, keywords.get("additionalItems")
@@ -145,23 +148,23 @@ class TypeAssertions:
                 wrong = ItemRule(((),) * index + (self._goal(part, holds=False),), evaluates=False)
                 yield ArrayShape(rules=(wrong,), low=index + 1)
             if rest is not None and rest_goal:
-                yield ArrayShape(counts=(CountRule(self._goal(rest, holds=False), rest_goal, start=len(prefix)),))
+                yield ArrayShape(counts=(CountRule(self._goal(rest, holds=False), rest_goal, start=len(prefix), origin=schema),))
 
         yield Assertion(lambda: (holds,), lambda: tuple(fails()))
 
-    def _contains(self, keywords: dict[str, JsonValue]) -> Iterator[Assertion]:
+    def _contains(self, schema: Schema, keywords: dict[str, JsonValue]) -> Iterator[Assertion]:
         goal, fails = self._goal(keywords["contains"]), self._goal(keywords["contains"], holds=False)
         low = int(keywords.get("minContains", 1))
         high = keywords.get("maxContains")
         if low > 0:
             yield plain(
-                ArrayShape(counts=(CountRule(goal, fails, low=low),)),
-                ArrayShape(counts=(CountRule(goal, fails, low=0, high=low - 1),)),
+                ArrayShape(counts=(CountRule(goal, fails, low=low, origin=schema),)),
+                ArrayShape(counts=(CountRule(goal, fails, low=0, high=low - 1, origin=schema),)),
             )
         if high is not None:
             yield plain(
-                ArrayShape(counts=(CountRule(goal, fails, low=0, high=int(high)),)),
-                ArrayShape(counts=(CountRule(goal, fails, low=int(high) + 1),)),
+                ArrayShape(counts=(CountRule(goal, fails, low=0, high=int(high), origin=schema),)),
+                ArrayShape(counts=(CountRule(goal, fails, low=int(high) + 1, origin=schema),)),
             )
 
     # --- objects --------------------------------------------------------------------------------------------
@@ -219,6 +222,19 @@ class TypeAssertions:
                 yield ObjectShape(somes=(SomeRule(others, self._goal(additional, holds=False)),), origin=schema)
 
         yield Assertion(lambda: (ObjectShape(rules=(rule,), origin=schema),), lambda: tuple(fails()))
+
+
+def check_numbers(value: JsonValue, schema: Schema, keyword: str) -> None:
+    """Refuse numbers whose digits alone would cost more than any schema is worth."""
+    todo = [value]
+    while todo:
+        part = todo.pop()
+        if isinstance(part, list):
+            todo.extend(part)
+        elif isinstance(part, dict):
+            todo.extend(part.values())
+        elif isinstance(part, int | Decimal) and not isinstance(part, bool) and not is_modest(part):
+            raise schema.refuse(keyword, "a number beyond 10**±400 or of more than 1000 digits")
 
 
 def _bound(limit: Number, is_low: bool, open_: bool) -> Assertion:

@@ -25,6 +25,7 @@ __all__ = ["Library", "Schema"]
 
 LATEST: Final = 2020
 MAX_REFERENCE_CHAIN: Final = 10_000
+_WITH_PARTS: Final = SUBSCHEMA | SUBSCHEMA_LIST | SUBSCHEMA_MAP | {"$dynamicRef", "$recursiveRef"}
 _ONLY_REFERENCE: Final = ANNOTATIONS | {"$ref"}
 _DRAFT: Final = re.compile(
     r"https?://json-schema\.org/(?:draft-0([3467])|draft/(2019|2020)-[0-9]{2})/(?:hyper-)?schema#?"
@@ -80,6 +81,7 @@ class Library:
         self._anchors: dict[tuple[str, str], Schema] = {}
         self._dynamic: dict[str, list[Schema]] = {}
         self._recursive: list[Schema] = []
+        self._alike: dict[str, Schema] = {}
         self.true = Schema(None, True, "", "", LATEST)
         self.false = Schema(None, False, "", "", LATEST)
         self.main = self._read(schema, "", "")
@@ -97,12 +99,21 @@ class Library:
         start = schema
         for _ in range(MAX_REFERENCE_CHAIN):
             keywords = schema.keywords
-            if keywords is None or "$ref" not in keywords:
+            if keywords is None:
                 return schema
+            if "$ref" not in keywords:
+                return self._first_like(schema, keywords)
             if schema.draft > 7 and not keywords.keys() <= _ONLY_REFERENCE:
                 return schema
             schema = self.resolve(schema, "$ref")
         raise start.refuse("$ref", "it refers to itself for the same value")
+
+    def _first_like(self, schema: Schema, keywords: dict[str, JsonValue]) -> Schema:
+        """The first schema with the same text, for one without subschemas: most of a large document is a few of these."""
+        if any(isinstance(value, dict) or keyword in _WITH_PARTS for keyword, value in keywords.items()):
+            return schema
+        text = repr([item for item in keywords.items() if item[0] not in ANNOTATIONS])
+        return self._alike.setdefault(text, schema)
 
     def derived(self, keywords: dict[str, JsonValue], origin: Schema) -> Schema:
         """A schema that no document spells out, blamed on ``origin`` in errors. Its parts must be loaded or derived too."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from decimal import Decimal
 from itertools import combinations
 from typing import Final
 
@@ -18,6 +19,7 @@ from radixrt.grammar.json_schema.assertions import (
     Assertion,
     TypeAssertions,
     absent,
+    check_numbers,
 )
 from radixrt.grammar.json_schema.documents import Library, Schema
 from radixrt.grammar.json_schema.languages import Languages
@@ -37,13 +39,14 @@ from radixrt.grammar.json_schema.shapes import (
     meet,
 )
 from radixrt.grammar.json_schema.unevaluated import forget, with_unevaluated
-from radixrt.grammar.json_schema.values import JsonType, JsonValue, type_of, value_key
+from radixrt.grammar.json_schema.values import JsonType, JsonValue, type_of
 
 __all__ = ["Expander"]
 
 MAX_ALTERNATIVES: Final = 1000  # shapes of one schema and type
+MAX_COMPARED: Final = 200  # more alternatives than these are not looked through for ones inside others
 MAX_IN_PLACE: Final = 50  # schemas for the same value inside one another; each takes a few frames of Python's stack
-MAX_WORK: Final = 100_000  # products of shapes in one compilation
+MAX_WORK: Final = 25_000  # products of shapes in one compilation
 MAX_SUBSETS: Final = 5  # branches of an anyOf beside unevaluated*: each subset may be the one that holds
 
 _BRANCHING: Final = ("oneOf", "anyOf", "not", "if", "dependencies", "allOf", "$ref")
@@ -103,9 +106,10 @@ class Expander:
         key = (schema, True, kind, tracking)
         self._enter(key)
         try:
-            yield from list(self._assertions(schema, kind, tracking))
+            found = list(self._assertions(schema, kind, tracking))
         finally:
             del self._open[key]
+        yield from found
 
     def _names_of(self, goal: Goal) -> int:
         """The language of the strings that satisfy a goal."""
@@ -186,7 +190,8 @@ class Expander:
         value = keywords[keyword]
         match keyword:
             case "$ref" | "$dynamicRef" | "$recursiveRef":
-                yield from self._inlined(self.library.resolve(schema, keyword), kind, tracking)
+                target = self.library.meant(self.library.resolve(schema, keyword))
+                yield from self._inlined(target, kind, tracking)
             case "allOf":
                 for part in value:
                     yield from self._inlined(self.library.at(part), kind, tracking)
@@ -222,6 +227,8 @@ class Expander:
             if keyword in keywords:
                 listed = keywords[keyword] if keyword == "enum" else [keywords[keyword]]
                 values = [value for value in listed if type_of(value) == kind]
+                for value in values:
+                    check_numbers(value, schema, keyword)
                 yield Assertion(
                     lambda values=values: (finite(values),) if values else (),  # type: ignore[misc]
                     lambda values=values: self._other_values(schema, values, kind),  # type: ignore[misc]
@@ -234,7 +241,7 @@ class Expander:
             left = [value for key, value in self._all_of(kind).items() if key not in taken]
             return (finite(left),) if left else ()
         if kind == "number":
-            return (NumberShape(excluded=frozenset(map(_decimal_of, values))),)
+            return (NumberShape(excluded=frozenset(map(Decimal, values))),)
         if kind == "string":
             return (StringShape(excluded=frozenset(values)),)
         # An array or object differs from a given one in its size, a name or a part: the negation of a schema that says so.
@@ -384,22 +391,31 @@ class Expander:
             self._spend(len(left.values))
             kept = {key: value for key, value in left.values.items() if self.reasoner.admits(right, value)}
             return FiniteShape(kept) if kept else None
+        if isinstance(left, ObjectShape) and isinstance(right, ObjectShape):
+            self._spend(len(left.rules) + len(right.rules))  # what comes next looks at pairs of rules
         met: Shape = self.reasoner.simplified(meet(left, right))  # type: ignore[type-var]
         return None if self.reasoner.is_empty(met) else met
 
     def _distinct(self, shapes: list[Shape]) -> Alternatives:
-        """Without repetitions and without shapes that plainly lie inside another one."""
+        """Without repetitions and without shapes that plainly lie inside another one; lists of values become one."""
         if len(shapes) < 2:
             return tuple(shapes)
         kept: list[Shape] = []
+        values: dict[object, JsonValue] = {}
         for shape in shapes:
-            self._spend(len(kept))
-            if not any(is_inside(shape, other) for other in kept):
-                kept = [other for other in kept if not is_inside(other, shape)]
+            if isinstance(shape, FiniteShape):
+                for key, value in shape.values.items():
+                    values.setdefault(key, value)
+            elif len(shapes) > MAX_COMPARED:
                 kept.append(shape)
+            else:
+                self._spend(len(kept))
+                if not any(is_inside(shape, other) for other in kept):
+                    kept = [other for other in kept if not is_inside(other, shape)]
+                    kept.append(shape)
         if len(kept) > MAX_ALTERNATIVES:
             raise self._too_many(f"more than {MAX_ALTERNATIVES} alternatives for one value")
-        return tuple(kept)
+        return (*kept, FiniteShape(values)) if values else tuple(kept)
 
     def _spend(self, amount: int) -> None:
         self._work += amount
@@ -434,8 +450,3 @@ def _in_text_order(found: Alternatives, following: list[Alternatives]) -> Altern
         else shape
         for shape in found
     )
-
-
-def _decimal_of(value: JsonValue) -> object:
-    key = value_key(value)
-    return key[1] if isinstance(key, tuple) else key

@@ -103,7 +103,7 @@ _RELATIVE_POINTER: Final = rf"(?:0|[1-9][0-9]*)(?:#|{_POINTER})"
 def _simple_regex() -> str:
     """Regular expressions are not a regular language: groups are taken up to three deep, without look-around."""
     single = r"(?:[^\\^$.|?*+()\[\]{}/\u0000-\u001F]|\\[dDwWsStnrfv0^$\\.*+?()\[\]{}|/]|\.)"
-    member = r"(?:[^\\\[\]^&|~\u0000-\u0020-]|\\[dws\\\]\[^-])"
+    member = r"(?:a-z|A-Z|0-9|a-f|A-F|[^\\\[\]^&|~\u0000-\u0020-]|\\[dws\\\]\[^-])"
     group = rf"(?:{single}|\[\^?{member}+\])"
     count = r"(?:[*+?]\??|\{[0-9]{1,2}\})?"
     for _ in range(3):

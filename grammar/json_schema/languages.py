@@ -40,6 +40,7 @@ class Languages:
         self._patterns: dict[str, Rx] = {}
         self._members: dict[tuple[Rx, str], bool] = {}
         self._formats: dict[str, Rx] = {}
+        self._texts: set[Rx] = {self.text}  # languages without malformed UTF-8 in them
         self._spelled: dict[Rx, Rx] = {}
         self._spellings: dict[Rx, Callable[[], Rx]] = {}  # ways to carry over what was put together here
 
@@ -80,12 +81,15 @@ class Languages:
         """Values of so many code points."""
         if high is not None and low > high:
             return NONE
-        return self.pool.repeat(self.pool.chars(ALL_CHARACTERS), low, high)
+        found = self.pool.repeat(self.pool.chars(ALL_CHARACTERS), low, high)
+        self._texts.add(found)
+        return found
 
     def any_of(self, texts: Sequence[str]) -> Rx:
         """Exactly these values."""
         pool, images = self.pool, self._images
         found = pool.alt(*(pool.literal(text.encode()) for text in texts))
+        self._texts.add(found)
         self._spellings[found] = lambda: pool.alt(
             *(pool.concat(*(images[byte] for byte in text.encode())) for text in texts)
         )
@@ -100,7 +104,9 @@ class Languages:
 
     def all_of(self, languages: Iterable[Rx]) -> Rx:
         """Values in every language."""
-        parts = (self.text, *languages)
+        parts = tuple(languages)
+        if not any(part in self._texts for part in parts):
+            parts = (self.text, *parts)
         found = self.pool.and_(*parts)
         self._spellings.setdefault(found, lambda: self.pool.and_(*map(self.spelled, parts)))
         return found

@@ -30,7 +30,7 @@ def spellings(value: Number) -> list[str]:
     """The spellings of one given number: without exponent where that is short, and as Python writes it."""
     if isinstance(value, int):
         return [str(value)]
-    found = {}
+    found: dict[str, None] = {}
     plain = format(value.normalize() if value else Decimal(0), "f")
     if len(plain) <= PLAIN_DIGITS:
         found[plain] = None

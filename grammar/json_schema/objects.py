@@ -21,12 +21,12 @@ from radixrt.grammar.rx import Rx
 
 __all__ = ["ObjectEmitter"]
 
-MAX_STATES: Final = 100_000  # places times counts of one object
+MAX_STATES: Final = 25_000  # places times counts of one object
 
 
 class _State(NamedTuple):
     place: int
-    count: int  # members so far, as far as the bounds care
+    members: int  # so far, as far as the bounds care
     open: frozenset[int]  # the demands (indices of SomeRule) that no member has met yet
 
 
@@ -85,6 +85,9 @@ class _Object:
         self._cap = self._high if self._high is not None else self._low
         # From this place on nothing is required any more.
         self._free_from = max((index + 1 for index, member in enumerate(named) if member.required), default=0)
+        places = len(named) + 1
+        if places * (self._cap + 1) > MAX_STATES:
+            raise self._too_large()
         self._next: dict[_State, Symbol] = {}
         self._rest: dict[_State, Symbol] = {}
         self._keys: dict[int, Symbol] = {}
@@ -103,10 +106,10 @@ class _Object:
         return found
 
     def _may_end(self, state: _State) -> bool:
-        return state.place >= self._free_from and state.count >= self._low and not state.open
+        return state.place >= self._free_from and state.members >= self._low and not state.open
 
     def _may_go_on(self, state: _State) -> bool:
-        return self._high is None or state.count < self._high
+        return self._high is None or state.members < self._high
 
     def _next_of(self, state: _State) -> Symbol:
         known = self._next.get(state)
@@ -134,7 +137,7 @@ class _Object:
 
     def _define(self, state: _State) -> None:
         ways: list[list[Symbol]] = []
-        count = min(state.count + 1, self._cap)
+        count = min(state.members + 1, self._cap)
         if not self._may_go_on(state):
             pass
         elif state.place < len(self._named):

@@ -117,6 +117,7 @@ class CountRule:
     start: int = 0
     low: int = 1
     high: int | None = None
+    origin: Schema | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

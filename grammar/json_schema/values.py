@@ -24,6 +24,7 @@ __all__ = [
     "canonical",
     "from_python",
     "is_integral",
+    "is_modest",
     "parse_json",
     "pointer_to",
     "type_of",
@@ -39,6 +40,7 @@ MAX_DEPTH: Final = 128  # nesting of a schema document; real ones stay below 50
 MAX_NODES: Final = 2_000_000  # values in a schema document, so that a Python object shared by itself ends
 MAX_EXPONENT: Final = 400  # a number that takes part in a constraint lies within 10**±400
 _STRING_OR_BRACKET: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
+MAX_DIGITS: Final = 1000
 _INT_DIGITS: Final = 1000  # longer integers are held as Decimal: int(str) is quadratic and limited
 
 
@@ -205,7 +207,15 @@ def type_of(value: JsonValue) -> JsonType:
 
 def is_integral(value: Number) -> bool:
     """Whether a number is an integer in value: 1.0 is."""
-    return isinstance(value, int) or value == value.to_integral_value()
+    return isinstance(value, int) or bool(value == value.to_integral_value())
+
+
+def is_modest(value: Number) -> bool:
+    """Whether a number is of a size that can be reasoned about digit by digit."""
+    if isinstance(value, int):
+        return bool(abs(value) < 10 ** (MAX_EXPONENT + 1))
+    _, digits, exponent = value.as_tuple()
+    return len(digits) <= MAX_DIGITS and -MAX_DIGITS <= int(exponent) and abs(value.adjusted()) <= MAX_EXPONENT
 
 
 def value_key(value: JsonValue) -> object:

@@ -1,0 +1,170 @@
+"""Loading: strict JSON, the kinds of keyword values, references and the spellings of the drafts."""
+
+from __future__ import annotations
+
+import pytest
+
+from radixrt.errors import InvalidRequest, UnsatisfiableConstraint, UnsupportedConstraint
+
+
+@pytest.mark.parametrize(
+    ("schema", "place"),
+    [
+        ({"type": "strng"}, "/type"),
+        ({"type": []}, "/type"),
+        ({"properties": {"a": {"required": True}}}, "/properties/a/required"),
+        ({"properties": {"a": {"enum": []}}}, "/properties/a/enum"),
+        ({"properties": []}, "/properties"),
+        ({"required": ["a", "a"]}, "/required"),
+        ({"minLength": -1}, "/minLength"),
+        ({"maxItems": 1.5}, "/maxItems"),
+        ({"multipleOf": 0}, "/multipleOf"),
+        ({"minimum": "3"}, "/minimum"),
+        ({"allOf": []}, "/allOf"),
+        ({"anyOf": {}}, "/anyOf"),
+        ({"not": 1}, "/not"),
+        ({"items": {"if": []}}, "/items/if"),
+        ({"pattern": 1}, "/pattern"),
+        ({"$ref": "#/nowhere"}, "/$ref"),
+        ({"$ref": "#nowhere"}, "/$ref"),
+        ({"$ref": "#/required", "required": ["a"]}, "/$ref"),
+        ({"patternProperties": {"a/b~": {"type": 3}}}, "/patternProperties/a~1b~0/type"),
+    ],
+)
+def test_malformed_keywords_are_named_with_their_place(compiled, schema, place):
+    with pytest.raises(InvalidRequest) as caught:
+        compiled(schema)
+    assert place in caught.value.message
+    assert caught.value.param == "schema"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", '{"a":1}x', "[1]", "1", '"x"', "null", '{"const":NaN}', '{"type":"null","type":"null"}', "{'a':1}"],
+)
+def test_text_that_is_no_json_schema_is_invalid(compiled, text):
+    with pytest.raises(InvalidRequest):
+        compiled(text)
+
+
+@pytest.mark.parametrize("value", [None, 3, [1], {1: 2}, {"const": {1, 2}}, {"const": float("nan")}, {"const": b"x"}])
+def test_python_values_that_are_no_json_are_invalid(compiled, value):
+    with pytest.raises(InvalidRequest):
+        compiled(value)
+
+
+@pytest.mark.parametrize("schema", [{"const": "\ud800"}, {"properties": {"\udc00": {}}}, '{"enum":["\\ud83d"]}'])
+def test_lone_surrogates_are_refused(compiled, schema):
+    with pytest.raises(InvalidRequest, match="lone surrogate"):
+        compiled(schema)
+
+
+def test_text_keeps_the_order_of_its_names(compiled):
+    language = compiled('{"properties":{"b":{"type":"null"},"a":{"type":"null"}},"additionalProperties":false}')
+    assert language.takes('{"b":null,"a":null}')
+    assert not language.takes('{"a":null,"b":null}')
+
+
+def test_later_changes_of_the_schema_do_not_matter(compiled):
+    schema = {"enum": ["a"]}
+    language = compiled(schema)
+    schema["enum"].append("b")
+    assert not language.takes('"b"')
+
+
+REFERENCES = [
+    {"$defs": {"n": {"type": "integer"}}, "items": {"$ref": "#/$defs/n"}},
+    {"definitions": {"n/~ %": {"type": "integer"}}, "items": {"$ref": "#/definitions/n~1~0%20%25"}},
+    {"$defs": {"n": {"$anchor": "num", "type": "integer"}}, "items": {"$ref": "#num"}},
+    {"$defs": {"n": {"$id": "http://x.test/n", "type": "integer"}}, "items": {"$ref": "http://x.test/n"}},
+    {"$id": "http://x.test/a/b", "$defs": {"n": {"$id": "n", "type": "integer"}}, "items": {"$ref": "n"}},
+    {"$id": "urn:x:y", "$defs": {"n": {"type": "integer"}}, "items": {"$ref": "urn:x:y#/$defs/n"}},
+    {"odd place": [{"type": "integer"}], "items": {"$ref": "#/odd place/0"}},
+    {"$defs": {"n": {"$dynamicAnchor": "n", "type": "integer"}}, "items": {"$dynamicRef": "#n"}},
+    {
+        "$schema": "http://json-schema.org/draft-04/schema#",
+        "definitions": {"n": {"id": "#num", "type": "integer"}},
+        "items": {"$ref": "#num", "type": "string"},  # siblings of $ref do not count up to draft-07
+    },
+]
+
+
+@pytest.mark.parametrize("schema", REFERENCES, ids=range(len(REFERENCES)))
+def test_every_way_to_refer_to_a_schema(compiled, schema):
+    language = compiled({"type": "array", **schema})
+    assert language.takes("[1,2]")
+    assert not language.takes('["x"]')
+
+
+def test_resources_are_read_when_they_are_referred_to(compiled):
+    resources = {
+        "http://x.test/one": {"$ref": "two#/$defs/n"},
+        "http://x.test/two": {"$defs": {"n": {"$ref": "three"}, "e": {"$id": "four", "type": "null"}}},
+        "http://x.test/three": '{"type":"integer"}',
+        "http://x.test/broken": {"type": "strng"},
+    }
+    assert compiled({"$ref": "http://x.test/one"}, resources=resources).takes("1")
+    with pytest.raises(InvalidRequest):
+        compiled({"$ref": "http://x.test/four"}, resources=resources)  # looks through all, and finds the broken one
+    del resources["http://x.test/broken"]
+    assert compiled({"$ref": "http://x.test/four"}, resources=resources).takes("null")
+    with pytest.raises(UnsupportedConstraint) as caught:
+        compiled({"items": {"$ref": "http://x.test/five"}}, resources=resources)
+    assert (caught.value.keyword, caught.value.location) == ("$ref", "/items/$ref")
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#"},
+        {"$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"},
+        {"anyOf": [{"type": "null"}, {"$ref": "#"}]},
+        {"not": {"$ref": "#"}},
+        {"allOf": [{"properties": {"a": {}}}, {"$ref": "#"}]},
+    ],
+)
+def test_a_schema_that_is_itself_is_refused(compiled, schema):
+    with pytest.raises(UnsupportedConstraint, match="refers to itself"):
+        compiled(schema)
+
+
+def test_recursion_through_children(compiled):
+    tree = {"type": "object", "properties": {"kids": {"type": "array", "items": {"$ref": "#"}}}}
+    tree |= {"additionalProperties": False}
+    language = compiled(tree)
+    deep = '{"kids":[' * 300 + "]}" * 300
+    assert language.takes(deep)
+    assert not language.takes(deep.replace("[]", "[1]"))
+    with pytest.raises(UnsatisfiableConstraint):
+        compiled({"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]})
+
+
+def test_spellings_of_older_drafts(compiled):
+    old = compiled(
+        {
+            "$schema": "http://json-schema.org/draft-04/schema#",
+            "type": "array",
+            "items": [{"type": "integer", "minimum": 3, "exclusiveMinimum": True}],
+            "additionalItems": {"type": "string"},
+        }
+    )
+    assert old.takes('[4,"x"]')
+    assert not old.takes("[3]")
+    assert not old.takes("[4,5]")
+    needs = compiled({"dependencies": {"a": ["b"], "c": {"required": ["d"]}}, "type": "object"})
+    assert needs.takes('{"b":1}')
+    assert not needs.takes('{"a":1}')
+    assert not needs.takes('{"c":1}')
+    with pytest.raises(UnsupportedConstraint, match="draft-03"):
+        compiled({"$schema": "http://json-schema.org/draft-03/schema#"})
+
+
+def test_the_same_dynamic_anchor_twice_is_refused(compiled):
+    schema = {
+        "$defs": {"a": {"$id": "a", "$dynamicAnchor": "n"}, "b": {"$id": "b", "$dynamicAnchor": "n"}},
+        "items": {"$ref": "b#/$defs/use"},
+    }
+    schema["$defs"]["b"]["$defs"] = {"use": {"$dynamicRef": "#n"}}
+    with pytest.raises(UnsupportedConstraint) as caught:
+        compiled(schema)
+    assert caught.value.keyword == "$dynamicRef"
