@@ -7,7 +7,6 @@ are not in the rows: each matcher has its own. Nothing here knows where a text b
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 
 import numpy as np
@@ -44,7 +43,7 @@ class Automaton:
         self._limits = limits
         self._shared = shared
         self._lock = threading.RLock()
-        self._rows: OrderedDict[int, Row] = OrderedDict()
+        self._rows: dict[int, Row] = {}
         self._room = max(1, limits.mask_cache_bytes // (4 * vocab.words))
 
     @property
@@ -116,16 +115,10 @@ class Automaton:
             self._refuel()
             missing = [state for state in dict.fromkeys(states) if state not in self._rows]
             fresh = dict(zip(missing, self._compose(missing), strict=True))
-            result = []
-            for state in states:
-                if state in fresh:
-                    result.append(fresh[state])
-                else:
-                    self._rows.move_to_end(state)
-                    result.append(self._rows[state])
+            result = [fresh[state] if state in fresh else self._rows[state] for state in states]
             self._rows.update(fresh)
-            while len(self._rows) > self._room:
-                self._rows.popitem(last=False)
+            while len(self._rows) > self._room:  # the oldest goes first: it is cheap to make again
+                del self._rows[next(iter(self._rows))]
         return result
 
     def extends(self, state: int, node: int) -> bool:

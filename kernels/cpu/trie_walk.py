@@ -76,8 +76,8 @@ class TokenTrie:
     """A trie over the bytes of tokens, in depth-first order.
 
     ``tokens[i]`` are the bytes of token i; None and the empty string are left out. Arrays per node: ``bytes``
-    uint8; ``depth`` (bytes before it), ``parent``, ``subtree_end`` int32; ``token_start`` int32 (one more than nodes);
-    ``token_order`` int32 holds the ids, sorted by their bytes.
+    uint8; ``depth`` (bytes before it), ``parent`` and ``subtree_end`` int32; ``token_start`` int32, one more than
+    nodes; ``token_order`` int32 holds the ids, sorted by their bytes.
     """
 
     def __init__(self, tokens: Sequence[bytes | None]) -> None:
