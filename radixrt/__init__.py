@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from radixrt.errors import UnsatisfiableConstraint as UnsatisfiableConstraint
     from radixrt.errors import UnsupportedConstraint as UnsupportedConstraint
     from radixrt.errors import WorkerDied as WorkerDied
+    from radixrt.frontend.branches import Branches as Branches
     from radixrt.frontend.expressions import assistant as assistant
     from radixrt.frontend.expressions import gen as gen
     from radixrt.frontend.expressions import role as role
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from radixrt.frontend.program import Program as Program
     from radixrt.frontend.program import program as program
     from radixrt.frontend.run import Run as Run
+    from radixrt.frontend.state import Branch as Branch
+    from radixrt.frontend.state import ProgramState as ProgramState
 
 _HOME = {
     "Engine": "radixrt.client.engine",
@@ -49,7 +52,10 @@ _HOME = {
     "UnsatisfiableConstraint": "radixrt.errors",
     "UnsupportedConstraint": "radixrt.errors",
     "WorkerDied": "radixrt.errors",
+    "Branch": "radixrt.frontend.state",
+    "Branches": "radixrt.frontend.branches",
     "Program": "radixrt.frontend.program",
+    "ProgramState": "radixrt.frontend.state",
     "Run": "radixrt.frontend.run",
     "Runs": "radixrt.frontend.mapping",
     "assistant": "radixrt.frontend.expressions",
