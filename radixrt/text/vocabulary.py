@@ -39,7 +39,7 @@ def visit(component: Any) -> Iterable[Mapping[str, Any]]:
 
 
 def is_byte_level(spec: Mapping[str, Any]) -> bool:
-    parts = [*visit(spec.get("pre_tokenizer")), *visit(spec.get("decoder"))]
+    parts = [part for key in ("normalizer", "pre_tokenizer", "decoder") for part in visit(spec.get(key))]
     return any(part.get("type") == "ByteLevel" for part in parts)
 
 
