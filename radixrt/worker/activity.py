@@ -129,13 +129,13 @@ class Activity:
         self._sequences.clear()
 
 
-def usage_of(result: SequenceResult, *, repeated: int = 0) -> Usage:
-    """``repeated`` output tokens stand for prompt text that healing cut off: they completed nothing."""
+def usage_of(result: SequenceResult, completion_tokens: int | None = None) -> Usage:
+    """``completion_tokens`` where not all of the output counts: what only repeats the prompt completes nothing."""
     return Usage(
         prompt_tokens=result.cached_tokens + result.computed_tokens,
         cached_tokens=result.cached_tokens,
         computed_tokens=result.computed_tokens,
-        completion_tokens=len(result.output_ids) - repeated,
+        completion_tokens=len(result.output_ids) if completion_tokens is None else completion_tokens,
         forced_tokens=result.forced_tokens,
         decode_steps=result.decode_steps,
     )

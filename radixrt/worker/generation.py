@@ -8,6 +8,7 @@ ways or the branch's other nodes.
 from __future__ import annotations
 
 import codecs
+import copy
 import functools
 from collections.abc import Sequence
 
@@ -30,6 +31,8 @@ class _Prepared(msgspec.Struct, frozen=True):
     dropped: int
     healed: bytes
     grammar: CompiledProtocol | None
+    # Never pushed to: every sample copies it, and with it the automaton that was built once.
+    stops: StopFilter
 
 
 class Generation(Activity):
@@ -102,25 +105,32 @@ class Generation(Activity):
             return
         sink.flush()
         sink.result = result
-        if all(other.result is not None for other in self._sinks):
-            self._complete()
+        if any(other.result is None for other in self._sinks):
+            return
+        if self.params.logprobs is None and self.params.prompt_logprobs is None:
+            self._complete(self._event())
+        else:
+            # Spelling out thousands of tokens and their alternatives is work, too.
+            self.prepare(self._event, self._complete)
 
-    def _complete(self) -> None:
+    def _event(self) -> NodeEvent:
         samples, usage = [], Usage()
         for sink in self._sinks:
             if sink.result is None:
                 raise RuntimeError("a sample without a result")
             samples.append(self._sample(sink, sink.result))
-            usage += usage_of(sink.result, repeated=sink.repeated)
+            usage += usage_of(sink.result, len(sink.ids) - sink.repeated)
         first = self._sinks[0].result
         scores = first.prompt_scores if first is not None else None
-        event = NodeEvent(
+        return NodeEvent(
             program=self.host.name,
             node=self.node,
             samples=tuple(samples),
             usage=usage,
             prompt_logprobs=logprobs_of(self.host.runtime.tokenizer, scores),
         )
+
+    def _complete(self, event: NodeEvent) -> None:
         if self._gen.params.n > 1:
             closed = InvalidRequest(
                 f"gen {self._gen.name!r} with n={self._gen.params.n} has ended this branch; nothing can follow it",
@@ -128,7 +138,7 @@ class Generation(Activity):
             )
             self.finish(Outcome(event=event, closes=closed.to_info()))
             return
-        context, text = self._continued(self._sinks[0], samples[0])
+        context, text = self._continued(self._sinks[0], event.samples[0])
         self.finish(Outcome(event=event, context=context, added=text))
 
     def _sample(self, sink: _SampleSink, result: SequenceResult) -> Sample:
@@ -181,7 +191,7 @@ class _SampleSink:
         self._owner = owner
         self._matcher = matcher
         self._detokenizer = Detokenizer(host.runtime.tokenizer)
-        self._stops = StopFilter(owner.params.stop)
+        self._stops = copy.copy(prepared.stops)
         self._parts: list[str] = []
         # Bytes and characters still to come that only repeat what healing cut off.
         self._repeating = len(prepared.healed)
@@ -273,7 +283,8 @@ def _prepare(runtime: Runtime, node: GenNode, context: Context) -> _Prepared:
     dropped, healed = (0, b"") if node.heal is False or not params.max_tokens else prompt.heal(runtime.tokenizer)
     if healed and grammar is None:
         grammar = runtime.compiler.any_text()
-    return _Prepared(prompt=prompt, dropped=dropped, healed=healed, grammar=grammar)
+    stops = StopFilter(params.stop)
+    return _Prepared(prompt=prompt, dropped=dropped, healed=healed, grammar=grammar, stops=stops)
 
 
 def _matcher(prepared: _Prepared) -> MatcherHandle | None:

@@ -197,7 +197,9 @@ def _prepare(runtime: Runtime, node: SelectNode, context: Context) -> _Prepared:
     tokenizer = runtime.tokenizer
     beginning = [] if tokenizer.bos_id is None else [tokenizer.bos_id]
     found = []
-    for text, prompt in zip(node.choices, context.prompts(runtime, node.choices), strict=True):
+    # Settled first, so that only the end of the text is tokenized once per choice.
+    prompts = context.settled(runtime).prompts(runtime, node.choices)
+    for text, prompt in zip(node.choices, prompts, strict=True):
         ids = prompt.ids()
         window = _window(runtime, prompt, text)
         if not window:

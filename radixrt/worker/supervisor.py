@@ -52,7 +52,7 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
     silent_beats: int = 15
     silent_min_s: float = 5.0
     start_s: float = 120.0
-    step_s: float = 300.0
+    step_s: float = 900.0
     pause_s: float = 0.1
     max_pause_s: float = 5.0
     max_failures: int = 5

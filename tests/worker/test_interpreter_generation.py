@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -173,6 +174,15 @@ def test_stop_token_ids(make: Any, gen: Any) -> None:
     [sample] = nodes[1].samples
     assert (sample.text, sample.matched_stop, sample.finish_reason) == ("a", ord("b"), FinishReason.STOP)
     assert h.contexts()[1] == "?a"
+
+
+def test_hostile_stops_are_prepared_once(make: Any, gen: Any) -> None:
+    h = make()
+    stops = tuple(chr(0x4E00 + i) * 1000 for i in range(64))
+    started = time.monotonic()
+    nodes = h.do([TextNode(node=0, text="?"), gen(1, n=200, stop=stops, max_tokens=1)])
+    assert len(nodes[1].samples) == 200
+    assert time.monotonic() - started < 10.0
 
 
 # --- errors in a sink ---------------------------------------------------------------------------------------

@@ -85,6 +85,22 @@ def test_the_cost_does_not_depend_on_the_prefix(make: Any, gen: Any) -> None:
     assert fresh.model.tokens_computed - before < 1000 + 10 * 12
 
 
+def test_the_text_before_is_tokenized_once(make: Any) -> None:
+    h = make()
+    seen: list[int] = []
+    encode = h.tokenizer.encode
+
+    def counting(pieces: Any, *, at_start: bool) -> Any:
+        ids = encode(pieces, at_start=at_start)
+        seen.append(len(ids))
+        return ids
+
+    h.tokenizer.encode = counting
+    choices = tuple(f"choice {i}" for i in range(50))
+    h.do([TextNode(node=0, text="text before " * 100), SelectNode(node=1, name="s", choices=choices)])
+    assert sum(seen) < 2 * 1200 + 50 * 40
+
+
 @pytest.mark.parametrize("choices", [(), ("a", ""), ("a", "b", "a"), tuple(map(str, range(5000)))])
 def test_choices_that_are_none(make: Any, choices: tuple[str, ...]) -> None:
     h = make()
