@@ -33,6 +33,8 @@ class Program:
     ``with engine:`` is taken.
     """
 
+    __name__: str
+
     def __init__(self, function: Callable[..., Any]) -> None:
         if not inspect.isfunction(function):
             raise InvalidRequest(f"@program decorates a function, not {function!r}", param="program")

@@ -7,7 +7,7 @@ import threading
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator
 from dataclasses import dataclass
-from typing import Self
+from typing import Literal, Self
 
 from radixrt.api import DeltaEvent, Event, NodeEvent
 from radixrt.errors import InvalidRequest
@@ -29,7 +29,7 @@ class TextDelta:
     text: str
     node: int
     sample: int = 0
-    kind: str = "text"
+    kind: Literal["text"] = "text"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class NodeDone:
     name: str
     branch: BranchPath
     result: NodeResult
-    kind: str = "node"
+    kind: Literal["node"] = "node"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class RunDone:
     """The last event: the finished run."""
 
     run: Run
-    kind: str = "end"
+    kind: Literal["end"] = "end"
 
 
 StreamEvent = TextDelta | NodeDone | RunDone

@@ -5,6 +5,7 @@ It checks what it is sent as strictly as the worker: every breach of the protoco
 
 from __future__ import annotations
 
+import functools
 import heapq
 import itertools
 import queue
@@ -166,6 +167,7 @@ class FakeProgram:
         if isinstance(answer, RadixrtError):
             self.finish(branch, node, NodeEvent(self.id, node.node, error=answer.to_info()))
             return
+        samples: tuple[Sample, ...]
         if isinstance(node, SelectNode):
             choice = node.choices.index(answer) if answer in node.choices else 0
             scores = tuple(float(-abs(i - choice)) for i in range(len(node.choices)))
@@ -291,7 +293,8 @@ class FakeEngine:
     def die(self) -> None:
         """As if the worker process had ended."""
         info = WorkerDied("the worker ended").to_info()
-        self.post(lambda: [p.end("failed", info) for p in self.programs] and None)
+        for program in self.programs:
+            self.post(functools.partial(program.end, "failed", info))
 
     def post(self, work: Callable[[], object], after: float = 0.0) -> None:
         self._inbox.put((time.monotonic() + after, next(self._order), lambda: (work(), None)[1]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pydantic
@@ -350,7 +351,8 @@ def test_a_failing_branch_fails_whoever_reads_it_and_nobody_else(fake: Any) -> N
         for f in b:
             f += f.key + rx.gen("x")
         found = [b[0]["x"]]
-        for read in (lambda: b[1]["x"], lambda: b["x"], lambda: b[1].text()):
+        reads: list[Callable[[], Any]] = [lambda: b[1]["x"], lambda: b["x"], lambda: b[1].text()]
+        for read in reads:
             with pytest.raises(InvalidRequest):
                 read()
             found.append("raised")

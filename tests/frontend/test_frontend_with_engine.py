@@ -429,7 +429,7 @@ def test_a_closed_engine_says_so(engine: Engine) -> None:
 
 
 def test_streams_tell_text_as_it_comes(engine: Engine) -> None:
-    pieces = {}
+    pieces: dict[str, str] = {}
     for event in echo.stream("w", engine=engine, seed=3, max_tokens=20):
         if event.kind == "text":
             pieces[event.name] = pieces.get(event.name, "") + event.text
