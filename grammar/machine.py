@@ -350,9 +350,8 @@ class Machine:
         self._blocks = self._pool.byte_classes(terms)
         self.class_of: npt.NDArray[np.uint8] = np.zeros(256, np.uint8)
         for number, mask in enumerate(self._blocks):
-            for byte in range(256):
-                if mask >> byte & 1:
-                    self.class_of[byte] = number
+            bits = np.frombuffer(mask.to_bytes(32, "little"), np.uint8)
+            self.class_of[np.unpackbits(bits, bitorder="little") == 1] = number
 
     def _classes_in(self, mask: int) -> tuple[int, ...]:
         """The byte classes that make up a set of bytes."""

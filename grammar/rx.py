@@ -127,13 +127,16 @@ class Pool(Terms):
     def byte_classes(self, terms: Iterable[Rx]) -> list[int]:
         """The coarsest partition of the 256 bytes (as masks) that no derivative of ``terms`` can tell apart."""
         blocks = [FULL_SET]
+        alone = 0  # bytes that some set holds by themselves, split off at the end
         seen, stack = set(terms), list(terms)
         while stack:
             term = stack.pop()
             self.fuel.spend(1)
             if self.kind[term] == SET:
                 mask = self.args[term][0]
-                if len(blocks) < 256:
+                if mask & (mask - 1) == 0:
+                    alone |= mask
+                elif len(blocks) < 256:
                     self.fuel.spend(len(blocks) // 8)
                     blocks = [part for block in blocks for part in (block & mask, block & ~mask) if part]
                 continue
@@ -141,7 +144,8 @@ class Pool(Terms):
                 if child not in seen:
                     seen.add(child)
                     stack.append(child)
-        return blocks
+        result = [block & ~alone for block in blocks if block & ~alone]
+        return result + [1 << byte for byte in range(256) if alone >> byte & 1]
 
     def fingerprint(self, term: Rx) -> bytes:
         """A digest of how a term is built: equal for equal terms of different pools."""

@@ -79,6 +79,7 @@ class Terms:
         self.watches: list[int] = []
         self._ids: dict[tuple[int, _Args], Rx] = {}
         self._chars: dict[tuple[Range, ...], Rx] = {}
+        self._singles: list[Rx] = [NONE] * 256
         self._new(_NONE, (), null=False, low=0, high=0)
         self._new(_EMPTY, (), null=True, low=0, high=0)
         self.any_byte = self.byte_set(FULL_SET)
@@ -98,7 +99,18 @@ class Terms:
 
     def literal(self, data: bytes) -> Rx:
         """Exactly these bytes."""
-        return self.concat(*(self.byte_set(1 << byte) for byte in data))
+        self.fuel.spend(len(data))
+        result = EMPTY
+        for byte in reversed(data):
+            head = self._single(byte)
+            result = self._pair(head, result) if result != EMPTY else head
+        return result
+
+    def _single(self, byte: int) -> Rx:
+        known = self._singles[byte]
+        if known == NONE:
+            known = self._singles[byte] = self.byte_set(1 << byte)
+        return known
 
     def chars(self, ranges: Sequence[Range]) -> Rx:
         """One character out of inclusive ranges of code points, in UTF-8. Surrogates are left out."""
@@ -151,17 +163,27 @@ class Terms:
             y, low2, high2 = self._as_repeat(first)
             if x == y:
                 return self._join(self._repeat(x, low + low2, min(high + high2, INFINITE)), rest)
+        return self._pair(head, tail)
+
+    def _pair(self, head: Rx, tail: Rx) -> Rx:
+        """The CONCAT of two terms that nothing simplifies: by far the commonest term, hence without detours."""
         args = (head, tail)
-        found = self._find(CONCAT, args)
+        found = self._ids.get((CONCAT, args))
         if found is not None:
             return found
-        return self._new(
-            CONCAT,
-            args,
-            null=self.null[head] and self.null[tail],
-            low=min(self.low[head] + self.low[tail], INFINITE),
-            high=min(self.high[head] + self.high[tail], INFINITE),
-        )
+        self.fuel.spend(1)
+        term = len(self.kind)
+        sensitive = self.sensitive[head] or self.sensitive[tail]
+        self.kind.append(CONCAT)
+        self.args.append(args)
+        self.null.append(self.null[head] and self.null[tail])
+        self.low.append(min(self.low[head] + self.low[tail], INFINITE))
+        self.high.append(min(self.high[head] + self.high[tail], INFINITE))
+        self.plain.append(self.plain[head] and self.plain[tail])
+        self.sensitive.append(sensitive)
+        self.watches.append(self.watches[head] | self.watches[tail])
+        self._ids[CONCAT, args] = term
+        return term
 
     def _as_repeat(self, term: Rx) -> tuple[Rx, int, int]:
         if self.kind[term] == REPEAT:
