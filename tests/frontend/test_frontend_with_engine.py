@@ -265,6 +265,30 @@ def test_text_that_spells_control_tokens_has_no_power(engine: Engine) -> None:
     assert result.messages[0]["content"] == evil
 
 
+def test_messages_on_a_model_without_a_chat_template() -> None:
+    def program(s: Any) -> Any:
+        s += rx.user("q")
+        s += rx.assistant(rx.gen("x"))
+        return s["x"]
+
+    with scripted_engine(tokenizer=ByteTokenizer(template=None)) as plain:
+        with pytest.raises(InvalidRequest, match="template") as caught:
+            run(program, plain)
+        assert caught.value.param == "role"
+        assert echo.run("w", engine=plain, max_tokens=2).value
+
+
+def test_a_token_the_model_does_not_have(engine: Engine) -> None:
+    def program(s: Any) -> None:
+        s += rx.tokens("<|nonsense|>")
+        s += rx.gen("x")
+
+    result = run(program, engine)
+    assert [error.param for error in result.errors] == ["tokens", "tokens"]
+    with pytest.raises(InvalidRequest, match="nonsense"):
+        result["x"]
+
+
 def test_a_failing_branch_fails_alone(engine: Engine) -> None:
     def program(s: Any) -> Any:
         s += "q"
