@@ -159,9 +159,8 @@ def _draw(row: _Floats, best: int, params: SamplingParams, random: float) -> int
         kept = np.flatnonzero(weights >= params.min_p)  # the greatest weight is 1
         ids, weights = ids[kept], weights[kept]
     mass = np.cumsum(weights, dtype=np.float64)
-    chosen = int(np.searchsorted(mass, random * mass[-1], side="right"))
-    # Rounding may land on the total itself: then the last token that adds to it is meant.
-    return int(ids[min(chosen, int(np.searchsorted(mass, mass[-1], side="left")))])
+    # random < 1, so the product stays below the total, and what has no weight ends where it begins.
+    return int(ids[np.searchsorted(mass, random * mass[-1], side="right")])
 
 
 def _nucleus(weights: _Floats, top_p: float) -> _Ids:

@@ -44,7 +44,7 @@ _YARN = {
     "rope_type": "yarn",
     "rope_theta": 10000.0,
     "factor": 4.0,
-    "original_max_position_embeddings": 40,
+    "original_max_position_embeddings": 64,
 }
 
 # name -> (class, what differs from the common sizes)
@@ -60,12 +60,20 @@ CHECKPOINTS: dict[str, tuple[str, dict[str, Any]]] = {
         "Llama",
         {"rope_parameters": {"rope_type": "linear", "rope_theta": 5000.0, "factor": 2.5}},
     ),
-    "llama-yarn": ("Llama", {"rope_parameters": _YARN}),
+    "llama-yarn": ("Llama", {"head_dim": 32, "rope_parameters": _YARN}),
     "llama-yarn-all": (
         "Llama",
         {
+            "head_dim": 32,
             "rope_parameters": _YARN
-            | {"beta_fast": 16.0, "beta_slow": 2.0, "mscale": 0.7, "mscale_all_dim": 1.3, "truncate": False}
+            | {
+                "original_max_position_embeddings": 2048,
+                "beta_fast": 16.0,
+                "beta_slow": 2.0,
+                "mscale": 0.7,
+                "mscale_all_dim": 1.3,
+                "truncate": False,
+            },
         },
     ),
     "mistral-window": ("Mistral", {"sliding_window": 9}),

@@ -127,6 +127,14 @@ def test_the_draw_is_the_inverse_distribution_function(values: list[float], key:
     assert (mass[token - 1] if token else 0.0) - 1e-5 <= uniform(key, position) < mass[token] + 1e-5
 
 
+@pytest.mark.parametrize("random", [0.0, 1 - 2.0**-53])
+def test_the_ends_of_the_line_have_no_impossible_tokens(monkeypatch: pytest.MonkeyPatch, random: float) -> None:
+    """Probabilities that underflow to zero are not drawn, not even by the first and the last random number."""
+    monkeypatch.setattr("radixrt.model.sampler.uniform", lambda key, position: random)
+    for params in ({}, {"top_p": 0.9999}, {"top_k": 4}):
+        assert sample_rows(floats(-500, 3, -500, -500), [row(**params)], None)[0].token == 1
+
+
 def test_greedy_takes_the_first_of_ties() -> None:
     assert sample_rows(floats(1, 3, 3, 2), [row(temperature=0.0)], None)[0].token == 1
 
