@@ -45,6 +45,9 @@ MAX_PROGRAMS = 16_384
 MAX_NAME_CHARS = 256
 """Characters of a program's id and of its salt at most."""
 
+MAX_TOKENIZE_CHARS = 2**24
+"""Characters of a text to tokenize (a query, not a prompt) at most."""
+
 MAX_SEED = 2**64 - 1
 # How many programs that have ended are remembered, to tell late messages from wrong ones.
 _REMEMBERED = 32_768
@@ -164,15 +167,10 @@ class Interpreter:
         self._reply(key[0], EndEvent(program=key[1], outcome="failed", error=error))
 
     def _query(self, client: ClientId, message: Query) -> None:
-        tokenizer = self.runtime.tokenizer
         if message.what == "stats":
             self._reply(client, QueryReply(id=message.id, stats=self.stats()))
         elif message.what == "tokenize":
-            self._answer(
-                client,
-                lambda: QueryReply(id=message.id, ids=tuple(tokenizer.encode_text(message.text, at_start=True))),
-                message.id,
-            )
+            self._answer(client, functools.partial(_tokenized, self.runtime, message), message.id)
         elif message.what == "detokenize":
             self._answer(client, functools.partial(_detokenized, self.runtime, message), message.id)
         else:
@@ -287,6 +285,12 @@ def _check(message: Open) -> None:
         raise InvalidRequest(f"seed must be between 0 and {MAX_SEED}", param="seed")
     if message.timeout_s is not None and not (math.isfinite(message.timeout_s) and message.timeout_s > 0):
         raise InvalidRequest("timeout_s must be a positive number of seconds", param="timeout_s")
+
+
+def _tokenized(runtime: Runtime, message: Query) -> QueryReply:
+    if len(message.text) > MAX_TOKENIZE_CHARS:
+        raise InvalidRequest(f"a text to tokenize has at most {MAX_TOKENIZE_CHARS} characters", param="text")
+    return QueryReply(id=message.id, ids=tuple(runtime.tokenizer.encode_text(message.text, at_start=True)))
 
 
 def _detokenized(runtime: Runtime, message: Query) -> QueryReply:

@@ -41,7 +41,7 @@ from radixrt.worker.messages import (
 __all__ = ["CommandHandler", "WorkerIO"]
 
 MAX_QUEUED_BYTES = 64 * 2**20
-_FRAMES_PER_MESSAGE = 64
+_FRAMES_PER_MESSAGE = 256
 # How soon a socket that refused a message is tried again.
 _RETRY_S = 0.02
 
@@ -230,7 +230,7 @@ class WorkerIO:
             for client, frames in channel.receive():
                 for frame in frames:
                     self._take(client, frame)
-            self._collect()
+            self._collect(channel)
             now = time.monotonic()
             if now >= next_beat:
                 next_beat = now + self._heartbeat_s
@@ -285,26 +285,43 @@ class WorkerIO:
         else:
             log.warning("dropped a message that names neither program nor query: %s", error)
 
-    def _collect(self) -> None:
+    def _collect(self, channel: ServerChannel) -> None:
         while self._announced:
             self._state = self._announced.popleft()
             for client in self._clients.values():
                 client.add(self._state)
                 self._told = True
+        by_client: dict[ClientId, list[Reply]] = {}
         while self._posted:
-            self._enqueue(self._posted.popleft())
+            for name, reply in self._posted.popleft():
+                by_client.setdefault(name, []).append(reply)
+        for name, replies in by_client.items():
+            if name in self._clients and not self._send_at_once(channel, name, replies):
+                self._enqueue(name, replies)
 
-    def _enqueue(self, replies: Iterable[tuple[ClientId, Reply]]) -> None:
-        for name, reply in replies:
-            client = self._clients.get(name)
-            if client is None:
-                continue
+    def _send_at_once(self, channel: ServerChannel, name: ClientId, replies: Sequence[Reply]) -> bool:
+        """The usual case: nothing waits for this client, and the socket takes everything."""
+        client = self._clients[name]
+        if client.queue or client.muted or len(replies) > _FRAMES_PER_MESSAGE:
+            return False
+        result = channel.send(name, [encode(reply) for reply in replies])
+        if result is SendResult.GONE:
+            self._forget(name)
+        return result is not SendResult.FULL
+
+    def _enqueue(self, name: ClientId, replies: Iterable[Reply]) -> None:
+        client = self._clients[name]
+        for reply in replies:
             client.add(reply)
             if client.size > MAX_QUEUED_BYTES:
                 running = client.overflow()
                 log.warning("a client does not read its events: %d programs ended as overloaded", len(running))
                 for program in running:
                     self._handler.overflow(name, program)
+
+    def _forget(self, name: ClientId) -> None:
+        del self._clients[name]
+        self._handler.gone(name)
 
     def _beat(self) -> None:
         steps, busy = self._handler.progress()
@@ -321,7 +338,6 @@ class WorkerIO:
             if result is SendResult.FULL:
                 return
             if result is SendResult.GONE:
-                del self._clients[name]
-                self._handler.gone(name)
+                self._forget(name)
                 return
             client.taken(entries)

@@ -126,10 +126,8 @@ class SendResult(enum.Enum):
 
 class _Channel:
     def __init__(self, kind: int, context: zmq.Context[zmq.Socket[bytes]] | None) -> None:
-        self._own_context = zmq.Context() if context is None else None
-        chosen = context if context is not None else self._own_context
-        if chosen is None:  # pragma: no cover - one of the two is set
-            raise RuntimeError("no context")
+        chosen: zmq.Context[zmq.Socket[bytes]] = zmq.Context() if context is None else context
+        self._own_context = chosen if context is None else None
         self._socket: zmq.Socket[bytes] = chosen.socket(kind)
         self._socket.setsockopt(zmq.SNDHWM, _HIGH_WATER)
         self._socket.setsockopt(zmq.RCVHWM, _HIGH_WATER)

@@ -93,7 +93,7 @@ class _Process:
             )
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, previous)
-        if self._process.stdin is None or self._process.stdout is None:  # pragma: no cover - asked for above
+        if self._process.stdin is None or self._process.stdout is None:
             raise OSError("the worker has no pipes")
         # Standard output is a life line: the worker never writes to it and holds it until it ends.
         self.exit_fd = self._process.stdout.fileno()
