@@ -8,13 +8,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from radixrt.arguments import SAMPLING_NAMES, check_text, sampling_values, unknown_argument
+from radixrt.arguments import SAMPLING_NAMES as ALL_SAMPLING_NAMES
+from radixrt.arguments import check_text, sampling_values, unknown_argument
 from radixrt.client.protocol import EngineProtocol
 from radixrt.errors import InvalidRequest
 from radixrt.frontend.expressions import refuse_zero_max_tokens
 
 __all__ = ["MAP_OPTIONS", "RUN_OPTIONS", "RunOptions", "Signature"]
 
+# Sampling arguments that make sense as defaults of a whole program. A gen with n > 1 ends its branch, so n is the
+# business of single gens, and programs may call a parameter of their own n.
+SAMPLING_NAMES = tuple(name for name in ALL_SAMPLING_NAMES if name != "n")
 RUN_OPTIONS = ("engine", "timeout", "salt", "priority", "keep_trace")
 MAP_OPTIONS = ("concurrency", "progress", "raise_on_error")
 

@@ -13,6 +13,9 @@ from radixrt.errors import InvalidRequest
 from radixrt.frontend.options import MAP_OPTIONS, RUN_OPTIONS
 
 
+DEFAULTS = [name for name in SamplingParams.__struct_fields__ if name != "n"]
+
+
 @rx.program
 def greet(s: Any, name: str, tone: str = "kind") -> str:
     """Greets."""
@@ -40,7 +43,7 @@ def test_the_decorator_works_with_and_without_parentheses(fake: Any) -> None:
     assert program.run(engine=fake()).value == 5
 
 
-@pytest.mark.parametrize("name", [*SamplingParams.__struct_fields__, *RUN_OPTIONS, *MAP_OPTIONS])
+@pytest.mark.parametrize("name", [*DEFAULTS, *RUN_OPTIONS, *MAP_OPTIONS])
 def test_a_parameter_with_the_name_of_an_option_is_refused_at_decoration(name: str) -> None:
     def function(s: Any, **rest: Any) -> None: ...
 
@@ -155,3 +158,12 @@ def test_a_seed_is_drawn_and_recorded(fake: Any) -> None:
     assert first.trace["seed"] != second.trace["seed"]
     again = greet.run("a", engine=engine, seed=first.trace["seed"])
     assert engine.opened[2]["seed"] == first.seed == again.seed
+
+
+def test_n_belongs_to_single_gens_and_is_free_for_programs(fake: Any) -> None:
+    @rx.program
+    def program(s: Any, n: int) -> int:
+        return n + 1
+
+    assert program.run(n=2, engine=fake()).value == 3
+    assert refused(greet.run, name="x", n=2, engine=fake()).param == "n"
