@@ -4,10 +4,7 @@ A *configuration* is a terminal that is being read (the term that is left of it)
 read under; a *state* is a set of configurations, interned, so that states are ints and the rows of the transition
 table (state x byte class -> state) can be walked by native code. Rows are made when first asked for.
 
-*Stacks* say how to go on after the terminal. A set of stacks is interned too: frames (what is left of a rule's
-alternative, set of stacks below it), plus whether the input may end here. Sets are united only at the top, so
-stacks share their lower parts, and ambiguity costs frames instead of copies of stacks. A rule whose last symbol is
-another rule leaves no frame (tail call), hence lists do not grow the stack.
+Stacks (``stacks.py``) say how to go on after the terminal.
 
 Every state is alive: rules that produce nothing are gone from a normalised grammar, and a configuration whose
 terminal can no longer be finished is dropped. Nothing here knows about tokens.
@@ -15,17 +12,16 @@ terminal can no longer be finished is dropped. Nothing here knows about tokens.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
 
 from radixrt.errors import UnsupportedConstraint
-from radixrt.grammar.leftrec import left_corners
 from radixrt.grammar.limits import GrammarLimits
-from radixrt.grammar.rules import Alternative, Grammar, Symbol, is_terminal, term_of
+from radixrt.grammar.rules import Grammar, is_terminal, term_of
 from radixrt.grammar.rx import EMPTY, Rx
+from radixrt.grammar.stacks import END, Configs, Stacks
 from radixrt.grammar.terms import FULL_SET
 from radixrt.kernels.cpu.trie_walk import Tables
 
@@ -35,12 +31,6 @@ DEAD = -1
 """Transition that leads nowhere."""
 UNKNOWN = -2
 """Transition not computed yet."""
-
-_END = 0
-_Frame = tuple[int, int]
-"""(item: the rest of an alternative, set of stacks below)."""
-_Configs = dict[Rx, int]
-"""Term that is left of a terminal -> set of stacks."""
 
 
 class Machine:
@@ -56,18 +46,7 @@ class Machine:
         self._table = grammar.table
         self._limits = limits
         self._sizes = (len(self._pool), len(self._table.rules))
-        self._ranks = self._make_ranks()
-        # Items: the rests of alternatives as linked lists; item 0 is the end.
-        self._items: dict[tuple[Symbol, int], int] = {}
-        self._item_symbol: list[Symbol] = [0]
-        self._item_next: list[int] = [_END]
-        self._stars: dict[Symbol, bool] = {}
-        self._first_items: dict[Alternative, int] = {}
-        # Sets of stacks: (may the input end here, frames).
-        self._stack_ids: dict[tuple[bool, frozenset[_Frame]], int] = {}
-        self._stacks: list[tuple[bool, frozenset[_Frame]]] = []
-        self._follow: dict[int, tuple[_Configs, bool]] = {}
-        # States.
+        self._stacks = Stacks(grammar.table)
         self._state_ids: dict[tuple[frozenset[tuple[Rx, int]], bool], int] = {}
         self._configs: list[tuple[tuple[Rx, int], ...]] = []
         self._singles: dict[tuple[Rx, int], int] = {}
@@ -77,8 +56,8 @@ class Machine:
         self._accepting: npt.NDArray[np.uint8] = np.zeros(64, np.uint8)
         self.tables = Tables(self.table, self.class_of, self._accepting)
         """The automaton as native code reads it."""
-        self._bottom = self._stack(True, frozenset())
-        configs, accepting = self._close({self._item(grammar.root, _END): {self._bottom}})
+        root = self._stacks.item(grammar.root, END)
+        configs, accepting = self._stacks.close({root: {self._stacks.bottom}})
         self.start = self._state(configs, accepting)
         self.expand(self.start)  # so that what is too hard from the start is refused when it is compiled
 
@@ -130,7 +109,7 @@ class Machine:
 
     def terminal_state(self, term: Rx) -> int:
         """The state in which ``term`` alone is read; accepting means that the terminal can be complete."""
-        return self._state({term: self._bottom}, self._pool.null[term])
+        return self._state({term: self._stacks.bottom}, self._pool.null[term])
 
     def first_bytes(self, term: Rx) -> int:
         """How many different bytes may come next in a terminal."""
@@ -215,12 +194,12 @@ class Machine:
                 ended.add(stacks)
         accepting = False
         if ended:
-            follow, accepting = self._after_terminal(self._unite(ended))
+            follow, accepting = self._stacks.after_terminal(self._stacks.unite(ended))
             for term, stacks in follow.items():
                 open_.setdefault(term, set()).add(stacks)
-        return self._state({term: self._unite(stacks) for term, stacks in open_.items()}, accepting)
+        return self._state({term: self._stacks.unite(stacks) for term, stacks in open_.items()}, accepting)
 
-    def _state(self, configs: _Configs, accepting: bool) -> int:
+    def _state(self, configs: Configs, accepting: bool) -> int:
         key = (frozenset(configs.items()), accepting)
         known = self._state_ids.get(key)
         if known is not None:
@@ -248,100 +227,7 @@ class Machine:
         self._accepting = np.concatenate([self._accepting, np.zeros(rows, np.uint8)])
         self.tables = Tables(self.table, self.class_of, self._accepting)
 
-    # --- closures ------------------------------------------------------------------------------------------------
-
-    def _after_terminal(self, stacks: int) -> tuple[_Configs, bool]:
-        """What may be read once a terminal is complete under ``stacks``, and whether the input may end."""
-        known = self._follow.get(stacks)
-        if known is None:
-            accepting, frames = self._stacks[stacks]
-            items: dict[int, set[int]] = {}
-            for item, below in frames:
-                items.setdefault(item, set()).add(below)
-            configs, ends = self._close(items)
-            known = self._follow[stacks] = configs, accepting or ends
-        return known
-
-    def _close(self, items: dict[int, set[int]]) -> tuple[_Configs, bool]:
-        """All terminals that may be read at the start of ``items`` (item -> sets of stacks below).
-
-        Rules are replaced by their alternatives in the order of their left corners, so that each is handled once
-        with all its callers; a caller found late (behind a nullable rule) is handled by itself.
-        """
-        closure = _Closure(self)
-        for item, below in items.items():
-            for stacks in below:
-                closure.enter(item, stacks)
-        closure.run()
-        return {term: self._unite(s) for term, s in closure.configs.items()}, closure.accepting
-
-    def _stack(self, ends: bool, frames: frozenset[_Frame]) -> int:
-        key = (ends, frames)
-        known = self._stack_ids.get(key)
-        if known is None:
-            known = self._stack_ids[key] = len(self._stacks)
-            self._stacks.append(key)
-            self._pool.fuel.spend(1 + len(frames))
-        return known
-
-    def _push(self, rest: int, stacks: int) -> int:
-        """Stacks on which ``rest`` comes first. A star on top of the same star is that star once."""
-        if rest == _END:
-            return stacks
-        if self._item_next[rest] == _END and self._is_star(self._item_symbol[rest]):
-            ends, frames = self._stacks[stacks]
-            if frames and not ends and all(item == rest for item, _ in frames):
-                return stacks
-        return self._stack(False, frozenset({(rest, stacks)}))
-
-    def _is_star(self, symbol: Symbol) -> bool:
-        """Whether a rule R is visibly some X*: it may be empty, and its other alternatives end in R."""
-        known = self._stars.get(symbol)
-        if known is None:
-            alternatives = () if is_terminal(symbol) else self._table.alternatives(symbol)
-            known = () in alternatives and all(not a or a[-1] == symbol for a in alternatives)
-            self._stars[symbol] = known
-        return known
-
-    def _unite(self, stacks: set[int]) -> int:
-        """The union of sets of stacks."""
-        if len(stacks) == 1:
-            return next(iter(stacks))
-        self._pool.fuel.spend(sum(len(self._stacks[s][1]) for s in stacks))
-        return self._stack(
-            any(self._stacks[s][0] for s in stacks), frozenset().union(*(self._stacks[s][1] for s in stacks))
-        )
-
-    def _item(self, symbol: Symbol, following: int) -> int:
-        key = (symbol, following)
-        known = self._items.get(key)
-        if known is None:
-            known = self._items[key] = len(self._item_symbol)
-            self._item_symbol.append(symbol)
-            self._item_next.append(following)
-            self._pool.fuel.spend(1)
-        return known
-
-    def _first_item(self, alternative: Alternative) -> int:
-        known = self._first_items.get(alternative)
-        if known is None:
-            known = _END
-            for symbol in reversed(alternative):
-                known = self._item(symbol, known)
-            self._first_items[alternative] = known
-        return known
-
     # --- preparation ---------------------------------------------------------------------------------------------
-
-    def _make_ranks(self) -> list[int]:
-        """Rank of each rule: callers through left corners come first."""
-        return [-2 * number for number in left_corners(self._table).group]
-
-    def _rank(self, symbol: Symbol) -> int:
-        repeat = self._table.repeats.get(symbol)
-        if repeat is None:
-            return self._ranks[symbol]
-        return self._rank(repeat.symbol) - 1 if not is_terminal(repeat.symbol) else 1
 
     def _make_classes(self) -> None:
         terms = {term_of(self._grammar.root)} if is_terminal(self._grammar.root) else set()
@@ -362,65 +248,3 @@ class Machine:
                 raise ValueError("a derivative tells apart bytes of one class")
             self._class_masks[mask] = known
         return known
-
-
-class _Closure:
-    """One run of ``Machine._close``."""
-
-    def __init__(self, machine: Machine) -> None:
-        self._m = machine
-        self.configs: dict[Rx, set[int]] = {}
-        self.accepting = False
-        self._queue: list[tuple[int, Symbol]] = []
-        self._callers: dict[Symbol, set[_Frame]] = {}
-        self._ends: dict[Symbol, bool] = {}
-        self._done: dict[Symbol, tuple[set[_Frame], bool]] = {}
-
-    def enter(self, item: int, stacks: int) -> None:
-        """Read ``item`` on top of ``stacks``; follow what may be empty."""
-        m = self._m
-        todo = [(item, stacks)]
-        while todo:
-            item, stacks = todo.pop()
-            m._pool.fuel.spend(1)
-            if item == _END:
-                ends, frames = m._stacks[stacks]
-                self.accepting = self.accepting or ends
-                todo.extend(frames)
-                continue
-            symbol, rest = m._item_symbol[item], m._item_next[item]
-            if not is_terminal(symbol):
-                self._call(symbol, rest, stacks)
-                continue
-            term = term_of(symbol)
-            below = m._push(rest, stacks)
-            if term != EMPTY:
-                known = self.configs.setdefault(term, set())
-                if below in known:
-                    continue
-                known.add(below)
-            if m._pool.null[term]:
-                todo.append((rest, stacks))
-
-    def _call(self, symbol: Symbol, rest: int, stacks: int) -> None:
-        ends, frames = self._m._stacks[self._m._push(rest, stacks)]
-        waiting = self._callers.setdefault(symbol, set())
-        if not waiting and not self._ends.get(symbol, False):
-            heapq.heappush(self._queue, (self._m._rank(symbol), symbol))
-        waiting |= frames
-        self._ends[symbol] = self._ends.get(symbol, False) or ends
-
-    def run(self) -> None:
-        """Replace the called rules by their alternatives until only terminals are left."""
-        m = self._m
-        while self._queue:
-            _, symbol = heapq.heappop(self._queue)
-            frames, ends = self._callers.pop(symbol, set()), self._ends.pop(symbol, False)
-            old_frames, old_ends = self._done.setdefault(symbol, (set(), False))
-            frames -= old_frames
-            if not frames and (old_ends or not ends):
-                continue
-            self._done[symbol] = (old_frames | frames, old_ends or ends)
-            stacks = m._stack(ends, frozenset(frames))
-            for alternative in m._table.alternatives(symbol):
-                self.enter(m._first_item(alternative), stacks)

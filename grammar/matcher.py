@@ -282,10 +282,8 @@ def _text(data: bytes) -> str | None:
     return None
 
 
-def fill_masks(
-    matchers: Sequence[Matcher | None], bitmask: npt.NDArray[np.int32], *, size: int | None = None
-) -> None:
-    """Fill a batch: row i of ``bitmask`` (contiguous int32 [rows, words]) for ``matchers[i]``.
+def fill_masks(matchers: Sequence[object], bitmask: npt.NDArray[np.int32], *, size: int | None = None) -> None:
+    """Fill a batch: row i of ``bitmask`` (contiguous int32 [rows, words]) for ``matchers[i]``, ``Matcher`` or None.
 
     None is a row without a constraint: ones for every id below the vocabulary's size (``size`` says it where all
     rows are free; default: every bit of the row), zeros in the padding. Rows beyond ``matchers`` stay as they are.
@@ -295,7 +293,8 @@ def fill_masks(
         raise InvalidRequest("bitmask must be contiguous int32 [rows, words]", param="bitmask")
     if len(bitmask) < len(matchers):
         raise InvalidRequest(f"bitmask has {len(bitmask)} rows for {len(matchers)} matchers", param="bitmask")
-    widths = {m.vocab_size for m in matchers if m is not None}
+    checked = [_checked(i, matcher) for i, matcher in enumerate(matchers)]
+    widths = {m.vocab_size for m in checked if m is not None}
     if size is not None:
         widths.add(size)
     if len(widths) > 1:
@@ -305,14 +304,20 @@ def fill_masks(
         raise InvalidRequest(
             f"bitmask must have {(width + 31) // 32} words, not {bitmask.shape[1]}", param="bitmask"
         )
-    _prepare(matchers)
-    for matcher, row in zip(matchers, bitmask, strict=False):
+    _prepare(checked)
+    for matcher, row in zip(checked, bitmask, strict=False):
         if matcher is None:
             row[:] = -1
             if width % 32:
                 row[-1] = (1 << width % 32) - 1
         else:
             matcher.fill_mask(row)
+
+
+def _checked(index: int, matcher: object) -> Matcher | None:
+    if matcher is not None and not isinstance(matcher, Matcher):
+        raise InvalidRequest(f"row {index} is a {type(matcher).__name__} and no Matcher", param="matchers")
+    return matcher
 
 
 def _prepare(matchers: Sequence[Matcher | None]) -> None:

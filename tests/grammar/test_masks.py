@@ -201,6 +201,8 @@ def test_buffers_of_the_wrong_shape_are_named(toy_vocab: Vocabulary, byte_vocab:
         with pytest.raises(InvalidRequest) as caught:
             fill_masks([matcher], bitmask)
         assert caught.value.param == "bitmask"
+    with pytest.raises(InvalidRequest, match="row 1 is a str"):
+        fill_masks([matcher, "a"], np.zeros((2, words), np.int32))
     other = Compiler(byte_vocab).regex("a").matcher()
     with pytest.raises(InvalidRequest):
         fill_masks([matcher, other], np.zeros((2, words), np.int32))
