@@ -1,6 +1,7 @@
-"""Arrays as rules: items with places of their own one after the other, then a counted repetition of the common item.
+"""Arrays as rules: items with places of their own in turn, then a counted repetition of the common item.
 
-Where ``contains`` or ``uniqueItems`` make the number or the identity of items matter, the array is a chain of states instead.
+Where ``contains`` or ``uniqueItems`` make the number or the identity of items matter, the array is a chain of
+states instead.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class _State(NamedTuple):
 
 
 class ArrayEmitter:
-    """``value`` gives the symbol of the values of a goal, ``given`` that of one value, ``expand`` the shapes of a goal."""
+    """``value`` gives the symbol of a goal's values, ``given`` that of one value, ``expand`` a goal's shapes."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """What the keywords of one JSON type assert, and what their failing asserts.
 
-Each keyword (or group that only has meaning together) becomes an ``Assertion``. The keywords that speak about other schemas
-for the same value (``allOf``, ``$ref``, ...) are in ``expand``.
+Each keyword (or group that only has meaning together) becomes an ``Assertion``. The keywords that speak about
+other schemas for the same value (``allOf``, ``$ref``, ...) are in ``expand``.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ NEVER = goal_of(Schema(None, False, "", "", 0))
 class Assertion(NamedTuple):
     """The shapes of the values for which it holds, and of those for which it fails; each made when asked for.
 
-    ``within``, where given, makes the conjunction of ``holds`` with shapes that are known already, which is smaller than to
-    make it alone first.
+    ``within``, where given, makes the conjunction of ``holds`` with shapes that are known already, which is
+    smaller than to make it alone first.
     """
 
     holds: Callable[[], Alternatives]
@@ -148,7 +148,9 @@ class TypeAssertions:
                 wrong = ItemRule(((),) * index + (self._goal(part, holds=False),), evaluates=False)
                 yield ArrayShape(rules=(wrong,), low=index + 1)
             if rest is not None and rest_goal:
-                yield ArrayShape(counts=(CountRule(self._goal(rest, holds=False), rest_goal, start=len(prefix), origin=schema),))
+                yield ArrayShape(
+                    counts=(CountRule(self._goal(rest, holds=False), rest_goal, start=len(prefix), origin=schema),)
+                )
 
         yield Assertion(lambda: (holds,), lambda: tuple(fails()))
 

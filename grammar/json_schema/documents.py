@@ -1,7 +1,8 @@
 """Schema documents: where each schema stands, and what a reference to it means.
 
-Loading walks every position where a schema may stand, checks the kind of each known keyword, and files identifiers and
-anchors. The spellings of draft-04 to 2020-12 are told apart here (``Schema.draft``); what a keyword asserts is not known here.
+Loading walks every position where a schema may stand, checks the kind of each known keyword, and files
+identifiers and anchors. The spellings of draft-04 to 2020-12 are told apart here (``Schema.draft``); what a
+keyword asserts is not known here.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ _DRAFT: Final = re.compile(
 class Schema:
     """One place in a document where a schema stands. Equal only to itself.
 
-    ``keywords`` is None for the two boolean schemas. ``pointer`` is the place as errors name it: a JSON pointer, behind the
-    URI of its document for all but the main one. ``base`` is the URI its references are relative to.
+    ``keywords`` is None for the two boolean schemas. ``pointer`` is the place as errors name it: a JSON
+    pointer, behind the URI of its document for all but the main one. ``base`` is the URI its references are
+    relative to.
     """
 
     __slots__ = ("base", "draft", "keywords", "pointer", "value")
@@ -109,14 +111,14 @@ class Library:
         raise start.refuse("$ref", "it refers to itself for the same value")
 
     def _first_like(self, schema: Schema, keywords: dict[str, JsonValue]) -> Schema:
-        """The first schema with the same text, for one without subschemas: most of a large document is a few of these."""
+        """The first schema with the same text, for one without subschemas: large documents repeat a few."""
         if any(isinstance(value, dict) or keyword in _WITH_PARTS for keyword, value in keywords.items()):
             return schema
         text = repr([item for item in keywords.items() if item[0] not in ANNOTATIONS])
         return self._alike.setdefault(text, schema)
 
     def derived(self, keywords: dict[str, JsonValue], origin: Schema) -> Schema:
-        """A schema that no document spells out, blamed on ``origin`` in errors. Its parts must be loaded or derived too."""
+        """A schema that no document spells out, blamed on ``origin``. Its parts must be loaded or derived too."""
         made = Schema(keywords, True, origin.pointer, origin.base, LATEST)
         self._documents.append(keywords)
         self._schemas[id(keywords)] = made
@@ -128,7 +130,7 @@ class Library:
         """The schema that ``$ref``, ``$dynamicRef`` or ``$recursiveRef`` of ``origin`` means.
 
         Raises:
-            UnsupportedConstraint: the target is in no document at hand, or depends on the path by which it is reached.
+            UnsupportedConstraint: the target is in no document at hand, or depends on how it is reached.
             InvalidRequest: a pointer or anchor that does not exist.
         """
         keywords = origin.keywords or {}

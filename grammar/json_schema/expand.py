@@ -1,19 +1,20 @@
-"""Schemas to shapes: for one schema and one JSON type, the union of shapes of the values for which it holds, or fails.
+"""Schemas to shapes: for a schema and a JSON type, the union of shapes of the values for which it holds, or fails.
 
-Each keyword is an ``Assertion`` with these two sides, so ``not``, ``if`` and ``oneOf`` need no rules of their own beyond logic: a
-schema holds where all its assertions hold (a product) and fails where one fails (a union). Only the value itself is looked at;
-children stay goals, so recursive schemas end. Nothing here knows how anything is spelled in JSON text.
+Each keyword is an ``Assertion`` with these two sides, so ``not``, ``if`` and ``oneOf`` need no rules of their
+own beyond logic: a schema holds where all its assertions hold (a product) and fails where one fails (a union).
+Only the value itself is looked at; children stay goals, so recursive schemas end. Nothing here knows how
+anything is spelled in JSON text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from itertools import combinations
 from typing import Final
 
 from radixrt.errors import UnsupportedConstraint
+from radixrt.grammar.json_schema.algebra import Algebra
 from radixrt.grammar.json_schema.assertions import (
     Alternatives,
     Assertion,
@@ -26,7 +27,6 @@ from radixrt.grammar.json_schema.languages import Languages
 from radixrt.grammar.json_schema.reason import Reasoner
 from radixrt.grammar.json_schema.shapes import (
     ANY_SHAPE,
-    ArrayShape,
     FiniteShape,
     Goal,
     NumberShape,
@@ -35,18 +35,13 @@ from radixrt.grammar.json_schema.shapes import (
     StringShape,
     finite,
     goal_of,
-    is_inside,
-    meet,
 )
 from radixrt.grammar.json_schema.unevaluated import forget, with_unevaluated
 from radixrt.grammar.json_schema.values import JsonType, JsonValue, type_of
 
 __all__ = ["Expander"]
 
-MAX_ALTERNATIVES: Final = 1000  # shapes of one schema and type
-MAX_COMPARED: Final = 200  # more alternatives than these are not looked through for ones inside others
 MAX_IN_PLACE: Final = 50  # schemas for the same value inside one another; each takes a few frames of Python's stack
-MAX_WORK: Final = 25_000  # products of shapes in one compilation
 MAX_SUBSETS: Final = 5  # branches of an anyOf beside unevaluated*: each subset may be the one that holds
 
 _BRANCHING: Final = ("oneOf", "anyOf", "not", "if", "dependencies", "allOf", "$ref")
@@ -63,7 +58,7 @@ class Expander:
         self._memory: dict[tuple[Schema, bool, JsonType, bool], Alternatives] = {}
         self._goals: dict[tuple[Goal, JsonType], Alternatives] = {}
         self._open: dict[tuple[Schema, bool, JsonType, bool], None] = {}
-        self._work = 0
+        self._algebra = Algebra(self.reasoner, self._too_many)
         self._nesting = 0
 
     # --- goals ----------------------------------------------------------------------------------------------
@@ -76,7 +71,7 @@ class Expander:
             open_, self._open = self._open, {}  # another value: what is open for this one does not count
             self._nesting += len(open_)
             try:
-                known = self._conjoined(self._literals(goal, kind), kind)
+                known = self._algebra.conjoined(self._literals(goal, kind), kind)
             finally:
                 self._open = open_
                 self._nesting -= len(open_)
@@ -120,7 +115,7 @@ class Expander:
     # --- one schema -----------------------------------------------------------------------------------------
 
     def _of(self, schema: Schema, holds: bool, kind: JsonType, tracking: bool = False) -> Alternatives:
-        """``tracking``: the caller asks which names and items were evaluated, so every branch that may hold counts."""
+        """``tracking``: the caller asks which parts were evaluated, so every branch that may hold counts."""
         if schema.keywords is None:
             return (ANY_SHAPE[kind],) if schema.value is holds else ()
         key = (schema, holds, kind, tracking)
@@ -147,7 +142,11 @@ class Expander:
 
     def _holding(self, schema: Schema, kind: JsonType, tracking: bool) -> Alternatives:
         keyword = self._unevaluated(schema, kind)
-        found = self._conjoined(self._assertions(schema, kind, tracking or keyword is not None), kind)
+        self._algebra.tracked += keyword is not None
+        try:
+            found = self._algebra.conjoined(self._assertions(schema, kind, tracking or keyword is not None), kind)
+        finally:
+            self._algebra.tracked -= keyword is not None
         if keyword is not None and schema.keywords is not None:
             goal = goal_of(self.library.at(schema.keywords[keyword]))
             found = tuple(with_unevaluated(shape, goal, schema, self.languages) for shape in found)
@@ -157,7 +156,7 @@ class Expander:
         keyword = self._unevaluated(schema, kind)
         if keyword is not None and schema.keywords and goal_of(self.library.at(schema.keywords[keyword])):
             raise schema.refuse(keyword, "its negation is not supported")
-        return self._union(assertion.fails() for assertion in self._assertions(schema, kind, False))
+        return self._algebra.union(assertion.fails() for assertion in self._assertions(schema, kind, False))
 
     def _unevaluated(self, schema: Schema, kind: JsonType) -> str | None:
         """The keyword about unevaluated parts of a value of this type, if the schema has it."""
@@ -244,9 +243,9 @@ class Expander:
             return (NumberShape(excluded=frozenset(map(Decimal, values))),)
         if kind == "string":
             return (StringShape(excluded=frozenset(values)),)
-        # An array or object differs from a given one in its size, a name or a part: the negation of a schema that says so.
+        # An array or object differs from a given one in its size, a name or a part: a schema that says so fails.
         spelled = [self._as_schema(schema, value) for value in values]
-        return self._product((self._of(part, False, kind) for part in spelled), kind)
+        return self._algebra.product((self._of(part, False, kind) for part in spelled), kind)
 
     @staticmethod
     def _all_of(kind: JsonType) -> dict[object, JsonValue]:
@@ -277,43 +276,45 @@ class Expander:
 
         def holds() -> Alternatives:
             if not tracking:
-                return self._union(self._of(part, True, kind) for part in schemas)
+                return self._algebra.union(self._of(part, True, kind) for part in schemas)
             live = [found for part in schemas if (found := self._of(part, True, kind, True))]
             if len(live) > MAX_SUBSETS:
                 raise schema.refuse("anyOf", f"more than {MAX_SUBSETS} branches beside an unevaluated keyword")
             subsets = (chosen for size in range(1, len(live) + 1) for chosen in combinations(live, size))
-            return self._union(self._product(chosen, kind) for chosen in subsets)
+            return self._algebra.union(self._algebra.product(chosen, kind) for chosen in subsets)
 
-        return Assertion(holds, lambda: self._product((self._of(part, False, kind) for part in schemas), kind))
+        return Assertion(
+            holds, lambda: self._algebra.product((self._of(part, False, kind) for part in schemas), kind)
+        )
 
     def _one_of(self, schemas: list[Schema], kind: JsonType, tracking: bool) -> Assertion:
-        """Exactly one holds. A branch is cut by the others only where they overlap, which is rare and keeps it small."""
+        """Exactly one holds. A branch is cut by the others only where they overlap, which keeps it small."""
 
         def within(context: Alternatives) -> Alternatives:
             sides = [self._of(part, True, kind, tracking) for part in schemas]
             found: list[Shape] = []
             for index, side in enumerate(sides):
-                for shape in self._product((context, side), kind):
+                for shape in self._algebra.product((context, side), kind):
                     others = (
                         self._of(schemas[other], False, kind)
                         for other, rival in enumerate(sides)
-                        if other != index and self._product(((shape,), rival), kind)
+                        if other != index and self._algebra.product(((shape,), rival), kind)
                     )
-                    found.extend(self._product(_before((shape,), others), kind))
-            return self._distinct(found)
+                    found.extend(self._algebra.product(_before((shape,), others), kind))
+            return self._algebra.distinct(found)
 
         def fails() -> Alternatives:
-            none = self._product((self._of(part, False, kind) for part in schemas), kind)
+            none = self._algebra.product((self._of(part, False, kind) for part in schemas), kind)
             pairs = (
                 tuple(
                     map(
                         forget,
-                        self._product((self._of(one, True, kind), self._of(other, True, kind)), kind),
+                        self._algebra.product((self._of(one, True, kind), self._of(other, True, kind)), kind),
                     )
                 )
                 for one, other in combinations(schemas, 2)
             )
-            return self._union(_before(none, pairs))
+            return self._algebra.union(_before(none, pairs))
 
         return Assertion(lambda: within((ANY_SHAPE[kind],)), fails, within)
 
@@ -324,7 +325,7 @@ class Expander:
         def both(result: bool) -> Alternatives:
             yes = (self._of(condition, True, kind, tracking), self._of(then, result, kind, tracking))
             no = (self._of(condition, False, kind), self._of(otherwise, result, kind, tracking))
-            return self._union((self._product(yes, kind), self._product(no, kind)))
+            return self._algebra.union((self._algebra.product(yes, kind), self._algebra.product(no, kind)))
 
         return Assertion(lambda: both(True), lambda: tuple(map(forget, both(False))))
 
@@ -333,94 +334,14 @@ class Expander:
         present: Alternatives = (ObjectShape(required=(name,)),)
 
         def holds() -> Alternatives:
-            with_it = self._product((present, self._of(schema, True, "object", tracking)), "object")
+            with_it = self._algebra.product((present, self._of(schema, True, "object", tracking)), "object")
             return (absent(name), *with_it)
 
-        return Assertion(holds, lambda: self._product((present, self._of(schema, False, "object")), "object"))
+        return Assertion(
+            holds, lambda: self._algebra.product((present, self._of(schema, False, "object")), "object")
+        )
 
-    # --- algebra --------------------------------------------------------------------------------------------
-
-    def _conjoined(self, assertions: Iterable[Assertion], kind: JsonType) -> Alternatives:
-        """The shapes for which all assertions hold; those that profit from a context come after the others."""
-        known: list[Assertion] = []
-        later: list[tuple[int, Callable[[Alternatives], Alternatives]]] = []
-        for assertion in assertions:
-            if assertion.within is None:
-                known.append(assertion)
-            else:
-                later.append((len(known), assertion.within))
-        sides: list[Alternatives] = []
-
-        def sides_in_order() -> Iterator[Alternatives]:
-            for assertion in known:
-                sides.append(assertion.holds())
-                yield sides[-1]
-
-        found = self._product(sides_in_order(), kind)
-        for place, within in later:
-            if found:
-                found = _in_text_order(within(found), sides[place:])
-        return found
-
-    def _union(self, sides: Iterable[Alternatives]) -> Alternatives:
-        return self._distinct([shape for side in sides for shape in side])
-
-    def _product(self, sides: Iterable[Alternatives], kind: JsonType) -> Alternatives:
-        """Every way to take one shape from each side, conjoined, without those that are plainly empty."""
-        found: Alternatives = (ANY_SHAPE[kind],)
-        first = True
-        for side in sides:
-            if first:
-                found, first = side, False
-            else:
-                self._spend(len(found) * len(side))
-                found = self._distinct(
-                    [met for left in found for right in side if (met := self._meet(left, right))]
-                )
-            if not found:
-                break
-        return found
-
-    def _meet(self, left: Shape, right: Shape) -> Shape | None:
-        any_shape = ANY_SHAPE
-        if left in (any_shape["object"], any_shape["array"], any_shape["string"], any_shape["number"]):
-            return right
-        if isinstance(right, FiniteShape):
-            left, right = right, left
-        if isinstance(left, FiniteShape):
-            self._spend(len(left.values))
-            kept = {key: value for key, value in left.values.items() if self.reasoner.admits(right, value)}
-            return FiniteShape(kept) if kept else None
-        if isinstance(left, ObjectShape) and isinstance(right, ObjectShape):
-            self._spend(len(left.rules) + len(right.rules))  # what comes next looks at pairs of rules
-        met: Shape = self.reasoner.simplified(meet(left, right))  # type: ignore[type-var]
-        return None if self.reasoner.is_empty(met) else met
-
-    def _distinct(self, shapes: list[Shape]) -> Alternatives:
-        """Without repetitions and without shapes that plainly lie inside another one; lists of values become one."""
-        if len(shapes) < 2:
-            return tuple(shapes)
-        kept: list[Shape] = []
-        values: dict[object, JsonValue] = {}
-        for shape in shapes:
-            if isinstance(shape, FiniteShape):
-                for key, value in shape.values.items():
-                    values.setdefault(key, value)
-            elif len(shapes) > MAX_COMPARED:
-                kept.append(shape)
-            else:
-                self._spend(len(kept))
-                if not any(is_inside(shape, other) for other in kept):
-                    kept = [other for other in kept if not is_inside(other, shape)]
-                    kept.append(shape)
-        if len(kept) > MAX_ALTERNATIVES:
-            raise self._too_many(f"more than {MAX_ALTERNATIVES} alternatives for one value")
-        return (*kept, FiniteShape(values)) if values else tuple(kept)
-
-    def _spend(self, amount: int) -> None:
-        self._work += amount
-        if self._work > MAX_WORK:
-            raise self._too_many(f"more than {MAX_WORK} combinations of alternatives")
+    # --- blame ----------------------------------------------------------------------------------------------
 
     def _too_many(self, what: str) -> UnsupportedConstraint:
         """Blames the innermost schema being expanded, by the keyword of it that multiplies."""
@@ -435,18 +356,3 @@ class Expander:
 def _before(first: Alternatives, others: Iterable[Alternatives]) -> Iterator[Alternatives]:
     yield first
     yield from others
-
-
-def _in_text_order(found: Alternatives, following: list[Alternatives]) -> Alternatives:
-    """Put the rules about members that follow in the text behind those that were conjoined after them."""
-    behind = {
-        rule for side in following for shape in side if isinstance(shape, ObjectShape) for rule in shape.rules
-    }
-    if not behind:
-        return found
-    return tuple(
-        replace(shape, rules=tuple(sorted(shape.rules, key=lambda rule: rule in behind)))
-        if isinstance(shape, ObjectShape)
-        else shape
-        for shape in found
-    )

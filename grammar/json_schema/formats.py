@@ -1,7 +1,8 @@
 """The formats of the specification as regular languages over the string's value.
 
-Each is spelled as an ECMA-262 pattern that the whole value must match, plus patterns it must not match. Where the standard behind
-a format is not regular or rests on tables, the language is a part of it that is certainly right, and says so.
+Each is spelled as an ECMA-262 pattern that the whole value must match, plus patterns it must not match. Where
+the standard behind a format is not regular or rests on tables, the language is a part of it that is certainly
+right, and says so.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from radixrt.grammar.rx import Pool, Rx
 __all__ = ["FORMATS", "format_language"]
 
 
-# --- dates and times (RFC 3339; the year 0000 is left out: most calendars have none) --------------------------------
+# --- dates and times (RFC 3339; the year 0000 is left out: most calendars have none) ---------------
 
 _LEAP_YEAR: Final = r"(?:\d\d(?:0[48]|[2468][048]|[13579][26])|(?:[02468][048]|[13579][26])00)"
 _DATE: Final = (
@@ -31,7 +32,7 @@ _DURATION: Final = (
     r"|T(?:\d+H(?:\d+M(?:\d+S)?)?|\d+M(?:\d+S)?|\d+S))"
 )
 
-# --- hosts and addresses --------------------------------------------------------------------------------------------
+# --- hosts and addresses ---------------------------------------------------------------------------
 
 _OCTET: Final = r"(?:25[0-5]|2[0-4]\d|1\d\d|[1-9]?\d)"
 _IPV4: Final = rf"{_OCTET}(?:\.{_OCTET}){{3}}"
@@ -51,20 +52,23 @@ def _ipv6() -> str:
 
 _IPV6: Final = _ipv6()
 
-# --- mail (RFC 5321) ------------------------------------------------------------------------------------------------
+# --- mail (RFC 5321) -------------------------------------------------------------------------------
 
 _ATOM: Final = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
 _QUOTED: Final = r'"(?:[ !#-\[\]-~]|\\[ -~])*"'
 _LOCAL: Final = rf"(?:{_ATOM}(?:\.{_ATOM})*|{_QUOTED})"
 _ADDRESS_LITERAL: Final = rf"\[(?:{_IPV4}|IPv6:{_IPV6})\]"
 _ANY_ATOM: Final = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~\u00A1-\uD7FF\uF900-\uFFEF-]+"
-# --- URIs (RFC 3986, RFC 3987, RFC 6570) ------------------------------------------------------------------------------
+# --- URIs (RFC 3986, RFC 3987, RFC 6570) -----------------------------------------------------------
 
-_UCS: Final = r"\u00A0-\uD7FF\uF900-\uFDCF\uFDF0-\uFFEF\u{10000}-\u{1FFFD}\u{20000}-\u{2FFFD}\u{30000}-\u{3FFFD}\u{E1000}-\u{EFFFD}"
+_UCS: Final = (
+    r"\u00A0-\uD7FF\uF900-\uFDCF\uFDF0-\uFFEF"
+    r"\u{10000}-\u{1FFFD}\u{20000}-\u{2FFFD}\u{30000}-\u{3FFFD}\u{E1000}-\u{EFFFD}"
+)
 
 
 def _reference(letters: str) -> tuple[str, str]:
-    """The patterns of a URI with scheme and of a relative reference, over unreserved characters plus ``letters``."""
+    """The patterns of a URI with scheme and of a relative reference; ``letters`` are unreserved too."""
     escaped = "%[0-9A-Fa-f]{2}"
     unreserved = rf"A-Za-z0-9._~{letters}"
     delimiters = "!$&'()*+,;="
@@ -94,7 +98,7 @@ def _uri_template() -> str:
     return rf"(?:{literal}|\{{[+#./;?&]?{variable}(?:,{variable})*\}})*"
 
 
-# --- the rest -------------------------------------------------------------------------------------------------------
+# --- the rest --------------------------------------------------------------------------------------
 
 _POINTER: Final = r"(?:/(?:[^~/]|~[01])*)*"
 _RELATIVE_POINTER: Final = rf"(?:0|[1-9][0-9]*)(?:#|{_POINTER})"
@@ -129,8 +133,9 @@ def _whole(pattern: str) -> Callable[[Pool], Rx]:
 def _labels(pool: Pool, word: str, longest: int) -> Rx:
     """Labels of at most ``longest`` bytes, of letters and digits with single hyphens between them, joined by dots.
 
-    Two hyphens in the third and fourth place are reserved, and which ``xn--`` labels are right rests on Unicode tables, so hyphens
-    never stand side by side there. The lengths are met by intersection, which keeps the automaton deterministic.
+    Two hyphens in the third and fourth place are reserved, and which ``xn--`` labels are right rests on Unicode
+    tables, so hyphens never stand side by side there. The lengths are met by intersection, which keeps the
+    automaton deterministic.
     """
     label = pool.and_(
         _all(pool, rf"{word}+(?:-+{word}+)*"),
@@ -146,7 +151,8 @@ def _hostname(pool: Pool) -> Rx:
 
 def _idn_hostname(pool: Pool) -> Rx:
     """Labels of characters that every version of IDNA takes as they are, short enough for their ASCII form."""
-    letters = r"[a-z0-9\u00E0-\u00F6\u00F8-\u00FF\u03B1-\u03C1\u03C3-\u03C9\u0430-\u044F\u3041-\u3096\u4E00-\u9FA5\uAC00-\uD7A3]"
+    western = r"a-z0-9\u00E0-\u00F6\u00F8-\u00FF\u03B1-\u03C1\u03C3-\u03C9\u0430-\u044F"
+    letters = rf"[{western}\u3041-\u3096\u4E00-\u9FA5\uAC00-\uD7A3]"
     return pool.and_(_labels(pool, letters, 36), pool.repeat(pool.any_byte, 1, 120))
 
 

@@ -1,8 +1,8 @@
 """What each keyword's value must look like, and which keywords are deliberately without effect.
 
 The table spans draft-04 to 2020-12: a keyword means the same wherever it exists, apart from the spellings that
-``documents`` reduces to one (``id``, arrays in ``items``, boolean ``exclusiveMinimum``, ``dependencies``). Nothing here
-knows what a keyword means.
+``documents`` reduces to one (``id``, arrays in ``items``, boolean ``exclusiveMinimum``, ``dependencies``).
+Nothing here knows what a keyword means.
 """
 
 from __future__ import annotations
@@ -16,23 +16,47 @@ from radixrt.grammar.json_schema.values import JsonValue, is_integral
 
 __all__ = ["ANNOTATIONS", "KEYWORDS", "SUBSCHEMA", "SUBSCHEMA_LIST", "SUBSCHEMA_MAP", "check_keyword"]
 
-# Keywords of the specification that say nothing about which values are valid. Any other name that is not in KEYWORDS is
-# an unknown keyword, which the specification has ignored too.
+# Keywords of the specification that say nothing about which values are valid. Any other name that is not in
+# KEYWORDS is an unknown keyword, which the specification has ignored too.
 ANNOTATIONS: Final = frozenset(
-    "$comment $schema $vocabulary contentEncoding contentMediaType contentSchema default deprecated description "
-    "examples readOnly title writeOnly".split()
+    [
+        "$comment",
+        "$schema",
+        "$vocabulary",
+        "contentEncoding",
+        "contentMediaType",
+        "contentSchema",
+        "default",
+        "deprecated",
+        "description",
+        "examples",
+        "readOnly",
+        "title",
+        "writeOnly",
+    ]
 )
 
 SUBSCHEMA: Final = frozenset(
-    "additionalItems additionalProperties contains else if items not propertyNames then unevaluatedItems "
-    "unevaluatedProperties".split()
+    [
+        "additionalItems",
+        "additionalProperties",
+        "contains",
+        "else",
+        "if",
+        "items",
+        "not",
+        "propertyNames",
+        "then",
+        "unevaluatedItems",
+        "unevaluatedProperties",
+    ]
 )
-SUBSCHEMA_LIST: Final = frozenset("allOf anyOf items oneOf prefixItems".split())
+SUBSCHEMA_LIST: Final = frozenset(["allOf", "anyOf", "items", "oneOf", "prefixItems"])
 SUBSCHEMA_MAP: Final = frozenset(
-    "$defs definitions dependencies dependentSchemas patternProperties properties".split()
+    ["$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"]
 )
 
-_TYPE_NAMES: Final = frozenset("array boolean integer null number object string".split())
+_TYPE_NAMES: Final = frozenset(["array", "boolean", "integer", "null", "number", "object", "string"])
 
 
 def _is_schema(value: JsonValue) -> bool:

@@ -1,10 +1,12 @@
 """Languages of string values, and how a value is spelled in JSON text.
 
-A language is a term over the UTF-8 bytes of the *value*; ``spelled`` carries it over to the escaped text between the quotes. Patterns
-and formats are languages; conjunction, complement and emptiness are those of the pool. Nothing here knows about schemas.
+A language is a term over the UTF-8 bytes of the *value*; ``spelled`` carries it over to the escaped text
+between the quotes. Patterns and formats are languages; conjunction, complement and emptiness are those of the
+pool. Nothing here knows about schemas.
 
-Spelling policy: every character stands for itself, except ``"``, ``\\`` and control characters, which are escaped in any of their short or
-``\\u00xx`` forms; ``/`` may be escaped. Other characters are never written as ``\\u`` escapes.
+Spelling policy: every character stands for itself, except ``"``, ``\\`` and control characters, which are
+escaped in any of their short or ``\\u00xx`` forms; ``/`` may be escaped. Other characters are never written as
+``\\u`` escapes.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from radixrt.errors import UnsupportedConstraint
+from radixrt.errors import InvalidRequest, UnsupportedConstraint
 from radixrt.grammar.json_schema.formats import FORMATS, format_language
 from radixrt.grammar.regex import ecma_search
 from radixrt.grammar.rx import NONE, Pool, Rx
@@ -54,11 +56,13 @@ class Languages:
                 known = ecma_search(self.pool, _ESCAPE.sub(_without_needless_escape, pattern))
             except UnsupportedConstraint as error:
                 raise UnsupportedConstraint(
-                    f"pattern at {location}: {error.message}",
+                    f"the pattern at {location} is not supported: {error.message}",
                     keyword=error.keyword or "pattern",
                     location=location,
                     param="schema",
                 ) from None
+            except InvalidRequest as error:
+                raise InvalidRequest(f"the schema is wrong at {location}: {error.message}", param="schema") from None
             self._patterns[pattern] = known
         return known
 

@@ -1,7 +1,7 @@
 """What may stand in an object of a given shape: its declared names in order, and a division of all other names.
 
-Conjunction meets here: the value under a name must satisfy what *every* group of properties, pattern properties and additional properties
-says about it. Nothing here knows how it is spelled.
+Conjunction meets here: the value under a name must satisfy what *every* group of properties, pattern properties
+and additional properties says about it. Nothing here knows how it is spelled.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Numbers: which texts spell a number inside a shape, and whether a given number is inside.
 
-The spelling policy, stated once. A number is a JSON number with an exponent of at most ±400; once it is bounded by anything but zero, or
-must (not) be a multiple or a given value, it is spelled without exponent. What must be an integer is spelled without fraction and
-exponent; ``-0`` is spelled ``0`` as soon as anything bounds the number. By value the rules are JSON Schema's: 1.0 is an integer.
-Nothing here knows about schemas' places or other types.
+The spelling policy, stated once. A number is a JSON number with an exponent of at most ±400; once it is bounded
+by anything but zero, or must (not) be a multiple or a given value, it is spelled without exponent. What must be
+an integer is spelled without fraction and exponent; ``-0`` is spelled ``0`` as soon as anything bounds the
+number. By value the rules are JSON Schema's: 1.0 is an integer. Nothing here knows about schemas' places or
+other types.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from math import gcd, lcm
 from typing import Final
 
 from radixrt.errors import UnsupportedConstraint
+from radixrt.grammar.json_schema.divisible import Divisible, UnsupportedDivisor, is_small_divisor
 from radixrt.grammar.json_schema.shapes import NumberShape
 from radixrt.grammar.json_schema.values import Number, is_integral
 from radixrt.grammar.rx import EMPTY, NONE, Pool, Rx
@@ -22,8 +24,6 @@ __all__ = ["NumberLanguage", "admits_number", "is_empty_number", "spellings"]
 
 PLAIN_DIGITS: Final = 40  # longer fixed values are spelled with an exponent
 MAX_LISTED: Final = 5_000  # multiples that are listed one by one where they are no small automaton
-MAX_RESIDUES: Final = 13  # the largest part coprime to 10 of a multipleOf that is held as an automaton
-MAX_SUFFIX: Final = 4  # digits at the end that decide about the part made of twos and fives
 
 
 def spellings(value: Number) -> list[str]:
@@ -70,7 +70,7 @@ def is_empty_number(shape: NumberShape) -> bool:
     if shape.integral:
         return _floor(shape.high, shape.high_open) < _ceiling(shape.low, shape.low_open)
     return shape.low == shape.high and (
-        shape.low_open or shape.high_open or shape.integral is False and is_integral(shape.low)
+        shape.low_open or shape.high_open or (shape.integral is False and is_integral(shape.low))
     )
 
 
@@ -100,6 +100,7 @@ class NumberLanguage:
         self._nonzero_fraction = pool.concat(self._point, self._zeros, nonzero, self._digits)
         self._fraction = pool.concat(self._point, self._some_digits)
         self._minus = self._text("-")
+        self._multiples_of = Divisible(pool, self._integer)
 
     def of(self, shape: NumberShape) -> Rx:
         """The language of the spellings of the numbers in ``shape``; ``NONE`` if there is none."""
@@ -329,7 +330,7 @@ class NumberLanguage:
     def _multiples_as_integers(self, step: Decimal) -> Rx:
         """Signed integers that are multiples of ``step``."""
         exact = Fraction(step)
-        return self._pool.concat(self._pool.opt(self._minus), self._digits_divisible(exact.numerator, 0))
+        return self._pool.concat(self._pool.opt(self._minus), self._multiples_of.digits(exact.numerator, 0))
 
     def _multiples(self, step: Decimal, *, zeros: Rx, longer: Rx) -> Rx:
         """Signed numbers without exponent that are multiples of ``step``.
@@ -343,82 +344,8 @@ class NumberLanguage:
         for taken in range(places + 1):
             divisor = factor // gcd(factor, 10 ** (places - taken))
             tail = longer if taken else pool.opt(pool.concat(self._point, zeros))
-            choices.append(pool.concat(self._digits_divisible(divisor, taken), tail))
+            choices.append(pool.concat(self._multiples_of.digits(divisor, taken), tail))
         return pool.concat(pool.opt(self._minus), pool.alt(*choices))
-
-    def _digits_divisible(self, divisor: int, taken: int) -> Rx:
-        """Unsigned integers divisible by ``divisor``, with a point before the last ``taken`` digits."""
-        smooth, rest = _split_divisor(divisor)
-        if not is_small_divisor(divisor) or taken > MAX_SUFFIX:
-            raise UnsupportedDivisor
-        pool = self._pool
-        digit = self._set("0123456789")
-        shape = pool.concat(self._integer, self._with_point(pool.repeat(digit, taken, taken), taken))
-        return pool.and_(shape, self._ends_divisible(smooth, taken), self._sums_divisible(rest, taken))
-
-    def _with_point(self, digits: Rx, taken: int) -> Rx:
-        return self._pool.concat(self._point, digits) if taken else EMPTY
-
-    def _ends_divisible(self, smooth: int, taken: int) -> Rx:
-        """Digit strings whose last digits make them divisible by a product of twos and fives."""
-        pool = self._pool
-        if smooth == 1:
-            return pool.all
-        width = next(width for width in range(1, MAX_SUFFIX + 1) if 10**width % smooth == 0)
-        width = max(width, taken)
-        ends = [str(value).zfill(width) for value in range(0, 10**width, smooth)]
-        long = pool.alt(*(self._text(_pointed(end, taken)) for end in ends))
-        short = [str(value) for value in range(0, 10 ** (width - 1), smooth)]
-        padded = {_pointed(text.zfill(taken + 1), taken) for text in short}
-        return pool.alt(pool.concat(self._digits, long), *(self._text(text) for text in sorted(padded)))
-
-    def _sums_divisible(self, rest: int, taken: int) -> Rx:
-        """Digit strings divisible by a number coprime to 10: the automaton of remainders, eliminated state by state."""
-        pool = self._pool
-        if rest == 1:
-            return pool.all
-        paths = [[self._digits_of(from_, to, rest) for to in range(rest)] for from_ in range(rest)]
-        for middle in range(rest - 1, 0, -1):
-            loop = pool.star(paths[middle][middle])
-            for from_ in range(middle):
-                through = pool.concat(paths[from_][middle], loop)
-                for to in range(middle):
-                    paths[from_][to] = pool.alt(paths[from_][to], pool.concat(through, paths[middle][to]))
-        whole = pool.star(paths[0][0])
-        if not taken:
-            return whole
-        # A point may stand before any digit; the caller says where it does.
-        images = [pool.byte_set(1 << byte) for byte in range(256)]
-        for digit in b"0123456789":
-            images[digit] = pool.alt(images[digit], pool.concat(self._point, images[digit]))
-        return pool.substitute(whole, images)
-
-    def _digits_of(self, from_: int, to: int, modulus: int) -> Rx:
-        return self._set("".join(str(d) for d in range(10) if (10 * from_ + d) % modulus == to))
-
-
-class UnsupportedDivisor(Exception):
-    """A multiple that is beyond the automata built here; ``NumberLanguage.of`` turns it into a refusal."""
-
-
-def is_small_divisor(divisor: int) -> bool:
-    """Whether divisibility by this integer is a small automaton on decimal digits."""
-    smooth, rest = _split_divisor(divisor)
-    return rest <= MAX_RESIDUES and 10**MAX_SUFFIX % smooth == 0
-
-
-def _split_divisor(divisor: int) -> tuple[int, int]:
-    """The part made of twos and fives, and the part coprime to 10."""
-    smooth, rest = 1, divisor
-    for prime in (2, 5):
-        while rest % prime == 0:
-            rest //= prime
-            smooth *= prime
-    return smooth, rest
-
-
-def _pointed(digits: str, taken: int) -> str:
-    return f"{digits[:-taken]}.{digits[-taken:]}" if taken else digits
 
 
 def _halves(value: Decimal) -> tuple[str, str]:

@@ -1,8 +1,9 @@
 """Objects as right-linear rules: a state is a place in the list of members, and each member leads to a later one.
 
-Key order policy: the declared names in schema order, then names that are only required, then all others in any order. A name is never
-declared twice and no other name repeats a declared one; that two *other* names differ from each other is more than a
-finite automaton can remember, so it is not checked here. States share their tails: n optional names take 2n rules.
+Key order policy: the declared names in schema order, then names that are only required, then all others in any
+order. A name is never declared twice and no other name repeats a declared one; that two *other* names differ
+from each other is more than a finite automaton can remember, so it is not checked here. States share their
+tails: n optional names take 2n rules.
 """
 
 from __future__ import annotations
@@ -69,7 +70,8 @@ class ObjectEmitter:
 class _Object:
     """The states of one object and the rules between them.
 
-    Every state has two rules: *next* reads a member, its opening quote already read; *rest* reads what follows a member.
+    Every state has two rules: *next* reads a member, its opening quote already read; *rest* reads what follows
+    a member.
     """
 
     def __init__(self, emitter: ObjectEmitter, shape: ObjectShape, named: list[Named], others: list[Other]) -> None:

@@ -1,7 +1,7 @@
 """Questions about shapes: is a given value inside, is a shape plainly empty, what may stand under a name.
 
-``is_empty`` is a proof when it says yes and a shrug when it says no: what it misses, the grammar's own search for
-unproductive rules finds later. ``admits`` is exact.
+``is_empty`` is a proof when it says yes and a shrug when it says no: what it misses, the grammar's own search
+for unproductive rules finds later. ``admits`` is exact.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ class Reasoner:
     def simplified(self, shape: Shape) -> Shape:
         """The same values without rules that say what the others imply already.
 
-        What the negation of a schema leaves are rules about one name; in a closed world of discriminators nearly all of them
-        are implied ("kind is not b" where it is "a"), and shapes without them become equal.
+        What the negation of a schema leaves are rules about one name; in a closed world of discriminators
+        nearly all of them are implied ("kind is not b" where it is "a"), and shapes without them become equal.
         """
         if not isinstance(shape, ObjectShape) or len(shape.rules) < 2:
             return shape

@@ -1,9 +1,9 @@
 """The normal form: a schema is, for each JSON type, a union of shapes, and a shape is a conjunction of assertions.
 
-Conjunction is exact because a shape keeps its parts side by side: intersecting two shapes joins their lists, and only the
-question "what must the value under this name be?" combines them. Children are *goals*, conjunctions of schemas that hold or
-fail, so nothing is expanded before somebody asks for it. Shapes are plain data; ``expand`` makes them, ``reason`` asks
-questions about them, the emitters turn them into grammar.
+Conjunction is exact because a shape keeps its parts side by side: intersecting two shapes joins their lists,
+and only the question "what must the value under this name be?" combines them. Children are *goals*,
+conjunctions of schemas that hold or fail, so nothing is expanded before somebody asks for it. Shapes are plain
+data; ``expand`` makes them, ``reason`` asks questions about them, the emitters turn them into grammar.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class StringShape:
 
 @dataclass(frozen=True, slots=True)
 class ItemRule:
-    """Item i satisfies ``prefix[i]``, further ones ``rest``. ``evaluates``: whether unevaluatedItems sees them as evaluated."""
+    """Item i satisfies ``prefix[i]``, further ones ``rest``. ``evaluates``: they count as evaluated."""
 
     prefix: tuple[Goal, ...] = ()
     rest: Goal = ()
@@ -110,7 +110,7 @@ class ItemRule:
 
 @dataclass(frozen=True, slots=True)
 class CountRule:
-    """Of the items from ``start`` on, at least ``low`` and at most ``high`` satisfy ``goal`` (``fails``: its negation)."""
+    """Of the items from ``start`` on, ``low`` to ``high`` satisfy ``goal`` (``fails`` is its negation)."""
 
     goal: Goal
     fails: Goal
@@ -133,7 +133,8 @@ class ArrayShape:
 class NameRule:
     """One ``properties``/``patternProperties``/``additionalProperties`` group: what the value under a name must be.
 
-    ``evaluates``: whether unevaluatedProperties sees the names as evaluated, ``evaluates_rest``: the additional ones too.
+    ``evaluates``: whether unevaluatedProperties sees the names as evaluated, ``evaluates_rest``: the additional
+    ones too.
     """
 
     named: tuple[tuple[str, Goal], ...] = ()

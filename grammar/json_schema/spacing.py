@@ -1,8 +1,9 @@
 """Where blanks may stand between the tokens of JSON text.
 
-``"flexible"``: after ``{``, ``[`` and ``,`` and before a closing bracket, nothing, one space, or a line break with an indentation of at most 64 spaces
-or 16 tabs; after ``:`` nothing or one space. That takes compact text, ``json.dumps`` with its usual separators and with ``indent``, and it
-ends: no run of blanks goes on for ever. ``"compact"``: no blanks at all.
+``"flexible"``: after ``{``, ``[`` and ``,`` and before a closing bracket nothing, one space, or a line break with
+an indentation of at most 64 spaces or 16 tabs; after ``:`` nothing or one space. That takes compact text and
+``json.dumps`` with its usual separators and with ``indent``, and no run of blanks goes on for ever.
+``"compact"``: no blanks at all.
 """
 
 from __future__ import annotations

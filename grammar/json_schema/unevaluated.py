@@ -1,7 +1,7 @@
 """What ``unevaluatedProperties`` and ``unevaluatedItems`` see: which names and items other keywords have evaluated.
 
-A shape keeps every rule that contributed to it, so the evaluated names are those of its rules. Rules that come from a
-schema that *fails* do not count; ``forget`` marks them so. Nothing here expands schemas.
+A shape keeps every rule that contributed to it, so the evaluated names are those of its rules. Rules that come
+from a schema that *fails* do not count; ``forget`` marks them so. Nothing here expands schemas.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from radixrt.grammar.json_schema.documents import Schema
 from radixrt.grammar.json_schema.languages import Languages
-from radixrt.grammar.json_schema.shapes import ArrayShape, Goal, ItemRule, NameRule, ObjectShape, Shape
+from radixrt.grammar.json_schema.shapes import ArrayShape, FiniteShape, Goal, ItemRule, NameRule, ObjectShape, Shape
 
 __all__ = ["forget", "with_unevaluated"]
 
@@ -37,6 +37,15 @@ def with_unevaluated(shape: Shape, goal: Goal, origin: Schema, languages: Langua
             evaluates_rest=True,
         )
         return replace(shape, rules=(*shape.rules, last))
+    if (
+        isinstance(shape, FiniteShape)
+        and goal
+        and any(isinstance(v, list | dict) and v for v in shape.values.values())
+    ):
+        keyword = (
+            "unevaluatedItems" if isinstance(next(iter(shape.values.values())), list) else "unevaluatedProperties"
+        )
+        raise origin.refuse(keyword, "beside const or enum it is not supported")
     if isinstance(shape, ArrayShape):
         if shape.counts and goal:
             raise origin.refuse("unevaluatedItems", "beside contains it is not supported")

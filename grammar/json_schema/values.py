@@ -1,7 +1,7 @@
 """JSON values as the schema compiler holds them: exact numbers, ordered objects, equality as JSON Schema means it.
 
-A value is None, bool, int, ``Decimal`` (every number that was not written as an integer), str, list or dict, with
-bounded nesting. Nothing here knows what a schema is.
+A value is None, bool, int, ``Decimal`` (every number that was not written as an integer), str, list or dict,
+with bounded nesting. Nothing here knows what a schema is.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def from_python(value: object) -> JsonValue:
     """Copy ``value`` into the exact form, so that no later change by its owner reaches the compiler.
 
     Raises:
-        InvalidRequest: something in it is not JSON (NaN, a key that is no string, a lone surrogate); names the place.
+        InvalidRequest: something in it is not JSON (NaN, a name that is no string, a lone surrogate).
         UnsupportedConstraint: it is nested deeper than ``MAX_DEPTH`` or has more than ``MAX_NODES`` values.
     """
     top: list[JsonValue] = [None]
@@ -215,7 +215,7 @@ def is_modest(value: Number) -> bool:
     if isinstance(value, int):
         return bool(abs(value) < 10 ** (MAX_EXPONENT + 1))
     _, digits, exponent = value.as_tuple()
-    return len(digits) <= MAX_DIGITS and -MAX_DIGITS <= int(exponent) and abs(value.adjusted()) <= MAX_EXPONENT
+    return len(digits) <= MAX_DIGITS and int(exponent) >= -MAX_DIGITS and abs(value.adjusted()) <= MAX_EXPONENT
 
 
 def value_key(value: JsonValue) -> object:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from radixrt.errors import InvalidRequest, UnsatisfiableConstraint, UnsupportedConstraint
@@ -25,13 +28,18 @@ from radixrt.errors import InvalidRequest, UnsatisfiableConstraint, UnsupportedC
         ({"not": 1}, "/not"),
         ({"items": {"if": []}}, "/items/if"),
         ({"pattern": 1}, "/pattern"),
+        ({"items": {"pattern": "a("}}, "/items/pattern"),
+        ({"items": {"pattern": r"(a)\\1"}}, "/items/pattern"),
+        ({"patternProperties": {"[": {}}}, "/patternProperties"),
         ({"$ref": "#/nowhere"}, "/$ref"),
         ({"$ref": "#nowhere"}, "/$ref"),
         ({"$ref": "#/required", "required": ["a"]}, "/$ref"),
         ({"patternProperties": {"a/b~": {"type": 3}}}, "/patternProperties/a~1b~0/type"),
     ],
 )
-def test_malformed_keywords_are_named_with_their_place(compiled, schema, place):
+def test_malformed_keywords_are_named_with_their_place(
+    compiled: Callable[..., Any], schema: Any, place: str
+) -> None:
     with pytest.raises(InvalidRequest) as caught:
         compiled(schema)
     assert place in caught.value.message
@@ -42,30 +50,32 @@ def test_malformed_keywords_are_named_with_their_place(compiled, schema, place):
     "text",
     ["", "{", '{"a":1}x', "[1]", "1", '"x"', "null", '{"const":NaN}', '{"type":"null","type":"null"}', "{'a':1}"],
 )
-def test_text_that_is_no_json_schema_is_invalid(compiled, text):
+def test_text_that_is_no_json_schema_is_invalid(compiled: Callable[..., Any], text: str) -> None:
     with pytest.raises(InvalidRequest):
         compiled(text)
 
 
-@pytest.mark.parametrize("value", [None, 3, [1], {1: 2}, {"const": {1, 2}}, {"const": float("nan")}, {"const": b"x"}])
-def test_python_values_that_are_no_json_are_invalid(compiled, value):
+@pytest.mark.parametrize(
+    "value", [None, 3, [1], {1: 2}, {"const": {1, 2}}, {"const": float("nan")}, {"const": b"x"}]
+)
+def test_python_values_that_are_no_json_are_invalid(compiled: Callable[..., Any], value: Any) -> None:
     with pytest.raises(InvalidRequest):
         compiled(value)
 
 
 @pytest.mark.parametrize("schema", [{"const": "\ud800"}, {"properties": {"\udc00": {}}}, '{"enum":["\\ud83d"]}'])
-def test_lone_surrogates_are_refused(compiled, schema):
+def test_lone_surrogates_are_refused(compiled: Callable[..., Any], schema: Any) -> None:
     with pytest.raises(InvalidRequest, match="lone surrogate"):
         compiled(schema)
 
 
-def test_text_keeps_the_order_of_its_names(compiled):
+def test_text_keeps_the_order_of_its_names(compiled: Callable[..., Any]) -> None:
     language = compiled('{"properties":{"b":{"type":"null"},"a":{"type":"null"}},"additionalProperties":false}')
     assert language.takes('{"b":null,"a":null}')
     assert not language.takes('{"a":null,"b":null}')
 
 
-def test_later_changes_of_the_schema_do_not_matter(compiled):
+def test_later_changes_of_the_schema_do_not_matter(compiled: Callable[..., Any]) -> None:
     schema = {"enum": ["a"]}
     language = compiled(schema)
     schema["enum"].append("b")
@@ -90,13 +100,13 @@ REFERENCES = [
 
 
 @pytest.mark.parametrize("schema", REFERENCES, ids=range(len(REFERENCES)))
-def test_every_way_to_refer_to_a_schema(compiled, schema):
+def test_every_way_to_refer_to_a_schema(compiled: Callable[..., Any], schema: Any) -> None:
     language = compiled({"type": "array", **schema})
     assert language.takes("[1,2]")
     assert not language.takes('["x"]')
 
 
-def test_resources_are_read_when_they_are_referred_to(compiled):
+def test_resources_are_read_when_they_are_referred_to(compiled: Callable[..., Any]) -> None:
     resources = {
         "http://x.test/one": {"$ref": "two#/$defs/n"},
         "http://x.test/two": {"$defs": {"n": {"$ref": "three"}, "e": {"$id": "four", "type": "null"}}},
@@ -123,12 +133,12 @@ def test_resources_are_read_when_they_are_referred_to(compiled):
         {"allOf": [{"properties": {"a": {}}}, {"$ref": "#"}]},
     ],
 )
-def test_a_schema_that_is_itself_is_refused(compiled, schema):
+def test_a_schema_that_is_itself_is_refused(compiled: Callable[..., Any], schema: Any) -> None:
     with pytest.raises(UnsupportedConstraint, match="refers to itself"):
         compiled(schema)
 
 
-def test_recursion_through_children(compiled):
+def test_recursion_through_children(compiled: Callable[..., Any]) -> None:
     tree = {"type": "object", "properties": {"kids": {"type": "array", "items": {"$ref": "#"}}}}
     tree |= {"additionalProperties": False}
     language = compiled(tree)
@@ -139,7 +149,7 @@ def test_recursion_through_children(compiled):
         compiled({"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]})
 
 
-def test_spellings_of_older_drafts(compiled):
+def test_spellings_of_older_drafts(compiled: Callable[..., Any]) -> None:
     old = compiled(
         {
             "$schema": "http://json-schema.org/draft-04/schema#",
@@ -159,7 +169,7 @@ def test_spellings_of_older_drafts(compiled):
         compiled({"$schema": "http://json-schema.org/draft-03/schema#"})
 
 
-def test_the_same_dynamic_anchor_twice_is_refused(compiled):
+def test_the_same_dynamic_anchor_twice_is_refused(compiled: Callable[..., Any]) -> None:
     schema = {
         "$defs": {"a": {"$id": "a", "$dynamicAnchor": "n"}, "b": {"$id": "b", "$dynamicAnchor": "n"}},
         "items": {"$ref": "b#/$defs/use"},

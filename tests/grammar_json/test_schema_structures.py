@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -12,7 +14,7 @@ from radixrt.errors import InvalidRequest, UnsatisfiableConstraint, UnsupportedC
 CLOSED = {"type": "object", "additionalProperties": False}
 
 
-def test_declared_names_come_in_order_and_once(compiled):
+def test_declared_names_come_in_order_and_once(compiled: Callable[..., Any]) -> None:
     language = compiled(CLOSED | {"properties": {n: {"type": "integer"} for n in "abcd"}, "required": ["c", "b"]})
     for size in range(5):
         for names in itertools.permutations("abcd", size):
@@ -22,7 +24,7 @@ def test_declared_names_come_in_order_and_once(compiled):
     assert not language.takes('{"b":1,"c":"x"}')
 
 
-def test_required_only_names_and_others_follow(compiled):
+def test_required_only_names_and_others_follow(compiled: Callable[..., Any]) -> None:
     language = compiled({"type": "object", "properties": {"a": {"type": "null"}}, "required": ["z", "y"]})
     assert language.takes('{"a":null,"z":1,"y":{},"other":[1]}')
     assert language.takes('{"z":1,"y":2}')
@@ -32,33 +34,48 @@ def test_required_only_names_and_others_follow(compiled):
 
 
 @pytest.mark.parametrize("key", ["a", 'q"\\', "é😀", "a/b", "\n\x00", "", "\x7f"])
-def test_other_names_never_repeat_a_declared_one(compiled, key):
+def test_other_names_never_repeat_a_declared_one(compiled: Callable[..., Any], key: str) -> None:
     language = compiled({"type": "object", "properties": {key: {"type": "integer"}}})
     spelled = json.dumps(key, ensure_ascii=False)
-    assert language.takes("{%s:1}" % spelled)
-    assert not language.takes("{%s:null}" % spelled)
-    assert not language.takes("{%s:1,%s:1}" % (spelled, spelled))
-    assert language.takes('{%s:1,"other":null}' % spelled)
+    assert language.takes(f"{{{spelled}:1}}")
+    assert not language.takes(f"{{{spelled}:null}}")
+    assert not language.takes(f"{{{spelled}:1,{spelled}:1}}")
+    assert language.takes(f'{{{spelled}:1,"other":null}}')
     if "/" in key:
         assert not language.takes('{"a\\/b":null}')
 
 
-def test_patterns_beside_names_and_each_other(compiled):
+def test_patterns_beside_names_and_each_other(compiled: Callable[..., Any]) -> None:
     schema = CLOSED | {
         "properties": {"ax": {"type": "integer"}, "n": {"type": "null"}},
         "patternProperties": {"^a": {"minimum": 5}, "x$": {"maximum": 9}, "^n": {"type": "integer"}},
     }
     language = compiled(schema)
     for name, value, inside in [
-        ("ax", 7, True), ("ax", 4, False), ("ax", 10, False), ("ax", 7.5, False), ("ay", 50, True), ("ay", 4, False),
-        ("bx", 3, True), ("bx", 10, False), ("abx", 7, True), ("abx", 4, False), ("abx", "s", True), ("c", 1, False),
-        ("n", None, False), ("n", 1, False), ("nn", 1, True), ("nn", None, False),
-    ]:  # fmt: skip
+        ("ax", 7, True),
+        ("ax", 4, False),
+        ("ax", 10, False),
+        ("ax", 7.5, False),
+        ("ay", 50, True),
+        ("ay", 4, False),
+        ("bx", 3, True),
+        ("bx", 10, False),
+        ("abx", 7, True),
+        ("abx", 4, False),
+        ("abx", "s", True),
+        ("c", 1, False),
+        ("n", None, False),
+        ("n", 1, False),
+        ("nn", 1, True),
+        ("nn", None, False),
+    ]:
         assert language.takes_value({name: value}) == inside, (name, value)
 
 
-def test_names_must_satisfy_property_names(compiled):
-    language = compiled({"type": "object", "properties": {"toolong": {}, "ab": {}}, "propertyNames": {"maxLength": 3}})
+def test_names_must_satisfy_property_names(compiled: Callable[..., Any]) -> None:
+    language = compiled(
+        {"type": "object", "properties": {"toolong": {}, "ab": {}}, "propertyNames": {"maxLength": 3}}
+    )
     assert language.takes('{"ab":1,"abc":2}')
     assert not language.takes('{"toolong":1}')
     assert not language.takes('{"abcd":1}')
@@ -71,7 +88,7 @@ def test_names_must_satisfy_property_names(compiled):
 
 @pytest.mark.parametrize(("low", "high"), [(0, 0), (0, 2), (2, 2), (3, None), (1, 3), (5, None)])
 @pytest.mark.parametrize("closed", [True, False])
-def test_counting_members(compiled, low, high, closed):
+def test_counting_members(compiled: Callable[..., Any], low: int, high: int | None, closed: bool) -> None:
     schema = {"type": "object", "properties": {n: {} for n in "abcd"}, "required": ["b"], "minProperties": low}
     schema |= {"additionalProperties": False} if closed else {}
     schema |= {} if high is None else {"maxProperties": high}
@@ -79,7 +96,9 @@ def test_counting_members(compiled, low, high, closed):
         dict.fromkeys(names, 1)
         for size in range(7)
         for names in itertools.combinations("abcdxy", size)
-        if "b" in names and low <= size <= (99 if high is None else high) and not (closed and set(names) & {"x", "y"})
+        if "b" in names
+        and low <= size <= (99 if high is None else high)
+        and not (closed and set(names) & {"x", "y"})
     ]
     if not possible:
         with pytest.raises(UnsatisfiableConstraint):
@@ -93,14 +112,16 @@ def test_counting_members(compiled, low, high, closed):
 
 
 @pytest.mark.parametrize("keyword", ["dependentRequired", "dependencies"])
-def test_dependent_names(compiled, keyword):
-    language = compiled({"type": "object", "properties": {n: {} for n in "abc"}, keyword: {"a": ["b", "c"], "b": []}})
+def test_dependent_names(compiled: Callable[..., Any], keyword: str) -> None:
+    language = compiled(
+        {"type": "object", "properties": {n: {} for n in "abc"}, keyword: {"a": ["b", "c"], "b": []}}
+    )
     for size in range(4):
         for names in itertools.combinations("abc", size):
             assert language.takes_value(dict.fromkeys(names, 1)) == ("a" not in names or size == 3)
 
 
-def test_items_with_places_of_their_own(compiled):
+def test_items_with_places_of_their_own(compiled: Callable[..., Any]) -> None:
     language = compiled(
         {
             "type": "array",
@@ -111,25 +132,34 @@ def test_items_with_places_of_their_own(compiled):
         }
     )
     for value, inside in [
-        ([], False), ([1], True), ([1, "a"], True), ([1, None], False), ([1, "a", None], True), ([1, "a", 2], False),
-        ([1, "a", None, None], True), ([1, "a", None, None, None], False), (["a"], False),
-    ]:  # fmt: skip
+        ([], False),
+        ([1], True),
+        ([1, "a"], True),
+        ([1, None], False),
+        ([1, "a", None], True),
+        ([1, "a", 2], False),
+        ([1, "a", None, None], True),
+        ([1, "a", None, None, None], False),
+        (["a"], False),
+    ]:
         assert language.takes_value(value) == inside, value
 
 
 @pytest.mark.parametrize("item", [{"type": "integer"}, {"type": "array", "items": {"$ref": "#"}}])
 @pytest.mark.parametrize(("low", "high"), [(0, 0), (0, 3), (2, 3), (3, None), (1, 1)])
-def test_counting_items(compiled, item, low, high):
+def test_counting_items(compiled: Callable[..., Any], item: Any, low: int, high: int | None) -> None:
     schema = {"type": "array", "items": item, "minItems": low} | ({} if high is None else {"maxItems": high})
     if "$ref" in str(item):
-        schema = {"type": "array", "items": {"type": "array"}, "minItems": low} | ({} if high is None else {"maxItems": high})
+        schema = {"type": "array", "items": {"type": "array"}, "minItems": low} | (
+            {} if high is None else {"maxItems": high}
+        )
     language = compiled(schema)
     for size in range(6):
         value = [[] if item["type"] == "array" else 1] * size
         assert language.takes_value(value) == (low <= size <= (99 if high is None else high))
 
 
-def test_an_impossible_item_ends_the_array(compiled):
+def test_an_impossible_item_ends_the_array(compiled: Callable[..., Any]) -> None:
     language = compiled({"type": "array", "prefixItems": [{"type": "null"}], "items": False})
     assert language.takes("[null]")
     assert language.takes("[]")
@@ -139,7 +169,7 @@ def test_an_impossible_item_ends_the_array(compiled):
 
 
 @pytest.mark.parametrize(("low", "high"), [(1, None), (0, 1), (2, 3), (0, 0), (0, None), (3, 2)])
-def test_contains_counts_what_matches(compiled, low, high):
+def test_contains_counts_what_matches(compiled: Callable[..., Any], low: int, high: int | None) -> None:
     schema = {"type": "array", "contains": {"type": "integer"}, "minContains": low, "maxItems": 4}
     schema |= {} if high is None else {"maxContains": high}
     top = 99 if high is None else high
@@ -153,7 +183,7 @@ def test_contains_counts_what_matches(compiled, low, high):
             assert language.takes_value(list(value)) == (size <= 4 and low <= value.count(1) <= top), value
 
 
-def test_unique_items_of_a_few_values(compiled):
+def test_unique_items_of_a_few_values(compiled: Callable[..., Any]) -> None:
     language = compiled({"type": "array", "uniqueItems": True, "items": {"enum": ["a", 1, None]}, "minItems": 1})
     for size in range(5):
         for value in itertools.product(["a", 1, None], repeat=size):
@@ -175,7 +205,7 @@ VALUE = {"a": [1, {"b": []}], "c": {}, "d": [[], [2, 3]]}
         *(json.dumps(VALUE, indent=n) for n in (0, 1, 2, 4, 8, "\t", "\t\t")),
     ],
 )
-def test_usual_layouts_are_taken(compiled, text):
+def test_usual_layouts_are_taken(compiled: Callable[..., Any], text: str) -> None:
     for schema in [True, {"const": VALUE}, {"type": "object", "properties": {"a": {}, "c": {}, "d": {}}}]:
         assert compiled(schema).takes(text)
     compact = compiled(True, whitespace="compact")
@@ -184,21 +214,41 @@ def test_usual_layouts_are_taken(compiled, text):
 
 @pytest.mark.parametrize(
     "text",
-    [" {}", "{} ", '{"a" :1}', '{"a":  1}', '{"a":\n1}', '{"a":1 ,"b":2}', '{"a":1,  "b":2}', '{"a":1,\n\n"b":2}', "[1,\r\n2]",
-     "[1,\n" + " " * 65 + "2]", "[1,]", "[,1]", "[1 2]", "{,}", '{"a":1,}', '{"a"}', "{a:1}", "[1]]", "[", ""],
-)  # fmt: skip
-def test_blanks_are_bounded_and_text_is_json(compiled, text):
+    [
+        " {}",
+        "{} ",
+        '{"a" :1}',
+        '{"a":  1}',
+        '{"a":\n1}',
+        '{"a":1 ,"b":2}',
+        '{"a":1,  "b":2}',
+        '{"a":1,\n\n"b":2}',
+        "[1,\r\n2]",
+        "[1,\n" + " " * 65 + "2]",
+        "[1,]",
+        "[,1]",
+        "[1 2]",
+        "{,}",
+        '{"a":1,}',
+        '{"a"}',
+        "{a:1}",
+        "[1]]",
+        "[",
+        "",
+    ],
+)
+def test_blanks_are_bounded_and_text_is_json(compiled: Callable[..., Any], text: str) -> None:
     assert not compiled(True).takes(text)
 
 
-def test_options_are_checked(compiled):
+def test_options_are_checked(compiled: Callable[..., Any]) -> None:
     for option in ("whitespace", "key_order", "unknown_format"):
         with pytest.raises(InvalidRequest) as caught:
             compiled(True, **{option: "other"})
         assert caught.value.param == option
 
 
-def test_size_is_not_multiplied(compiled):
+def test_size_is_not_multiplied(compiled: Callable[..., Any]) -> None:
     names = [f"name{i}" for i in range(400)]
     language = compiled(CLOSED | {"properties": {n: {"type": "boolean"} for n in names}, "minProperties": 3})
     assert language.takes_value(dict.fromkeys(names[::50], True))
@@ -222,21 +272,26 @@ def test_size_is_not_multiplied(compiled):
         ({"allOf": [{"anyOf": [{"required": [f"a{i}"]}, {"required": [f"b{i}"]}]} for i in range(20)]}, "allOf"),
     ],
 )
-def test_what_would_multiply_is_refused_by_name(compiled, schema, keyword):
+def test_what_would_multiply_is_refused_by_name(compiled: Callable[..., Any], schema: Any, keyword: str) -> None:
     with pytest.raises(UnsupportedConstraint) as caught:
         compiled(schema)
     assert caught.value.keyword == keyword
     assert caught.value.location is not None
 
 
-def test_depth_is_limited_and_costs_no_stack(compiled):
+def test_depth_is_limited_and_costs_no_stack(compiled: Callable[..., Any]) -> None:
     def nested(depth, wrap):
         schema = {"type": "null"}
         for _ in range(depth):
             schema = wrap(schema)
         return schema
 
-    for wrap in (lambda s: {"properties": {"a": s}}, lambda s: {"allOf": [s]}, lambda s: {"not": s}, lambda s: {"items": s}):
+    for wrap in (
+        lambda s: {"properties": {"a": s}},
+        lambda s: {"allOf": [s]},
+        lambda s: {"not": s},
+        lambda s: {"items": s},
+    ):
         with pytest.raises(UnsupportedConstraint):
             compiled(nested(5000, wrap))
     assert compiled(nested(60, lambda s: {"properties": {"a": s}}))
