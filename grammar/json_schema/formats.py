@@ -93,15 +93,14 @@ _IRI, _IRI_RELATIVE = _reference(_UCS)
 def _uri_template() -> str:
     escaped = "%[0-9A-Fa-f]{2}"
     literal = rf"(?:[!#$&-;=?-\[\]_a-z~{_UCS}]|{escaped})"
-    part = rf"(?:[A-Za-z0-9_]|{escaped})"
-    variable = rf"{part}(?:\.?{part})*(?::[1-9][0-9]{{0,3}}|\*)?"
+    variable = r"[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*(?::[1-9][0-9]{0,2}|\*)?"
     return rf"(?:{literal}|\{{[+#./;?&]?{variable}(?:,{variable})*\}})*"
 
 
 # --- the rest --------------------------------------------------------------------------------------
 
 _POINTER: Final = r"(?:/(?:[^~/]|~[01])*)*"
-_RELATIVE_POINTER: Final = rf"(?:0|[1-9][0-9]*)(?:#|{_POINTER})"
+_RELATIVE_POINTER: Final = rf"(?:0|[1-9][0-9]?)(?:#|{_POINTER})"  # up to 99 levels
 
 
 def _simple_regex() -> str:

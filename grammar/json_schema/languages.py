@@ -19,7 +19,7 @@ from typing import Final
 from radixrt.errors import InvalidRequest, UnsupportedConstraint
 from radixrt.grammar.json_schema.formats import FORMATS, format_language
 from radixrt.grammar.regex import ecma_search
-from radixrt.grammar.rx import NONE, Pool, Rx
+from radixrt.grammar.rx import EMPTY, NONE, Pool, Rx
 from radixrt.grammar.utf8 import ALL_CHARACTERS
 
 __all__ = ["Languages"]
@@ -27,6 +27,7 @@ __all__ = ["Languages"]
 EMPTINESS_FUEL: Final = (
     100_000  # what one proof of emptiness may cost; without a proof a language counts as not empty
 )
+_NEEDS_SPELLING: Final = re.compile(r'["\\\\/\x00-\x1f]')
 _ESCAPE: Final = re.compile(r"\\.", re.DOTALL)
 _SHORT_ESCAPES: Final = {0x08: b"b", 0x09: b"t", 0x0A: b"n", 0x0C: b"f", 0x0D: b"r"}
 
@@ -38,6 +39,7 @@ class Languages:
         self.pool = pool
         self.text = pool.text
         self._refuse_unknown = unknown_format == "refuse"
+        self._bytes = [pool.byte_set(1 << byte) for byte in range(256)]
         self._images = self._spellings_of_bytes()
         self._patterns: dict[str, Rx] = {}
         self._members: dict[tuple[Rx, str], bool] = {}
@@ -91,13 +93,20 @@ class Languages:
 
     def any_of(self, texts: Sequence[str]) -> Rx:
         """Exactly these values."""
-        pool, images = self.pool, self._images
-        found = pool.alt(*(pool.literal(text.encode()) for text in texts))
+        pool = self.pool
+        found = pool.alt(*map(self._literal, texts))
         self._texts.add(found)
-        self._spellings[found] = lambda: pool.alt(
-            *(pool.concat(*(images[byte] for byte in text.encode())) for text in texts)
-        )
+        self._spellings[found] = lambda: pool.alt(*map(self._any_spelling, texts))
         return found
+
+    def _literal(self, text: str, tail: Rx = EMPTY) -> Rx:
+        """These bytes and then ``tail``, joined in one go."""
+        return self.pool.concat(*map(self._bytes.__getitem__, text.encode()), tail)
+
+    def _any_spelling(self, text: str) -> Rx:
+        if _NEEDS_SPELLING.search(text) is None:
+            return self._literal(text)
+        return self.pool.concat(*map(self._images.__getitem__, text.encode()))
 
     # --- algebra --------------------------------------------------------------------------------------------
 
@@ -177,15 +186,15 @@ class Languages:
 
     def exactly(self, text: str) -> Rx:
         """The canonical JSON text of one string, quotes included."""
-        return self.pool.literal(json.dumps(text, ensure_ascii=False).encode())
+        return self._literal(json.dumps(text, ensure_ascii=False))
 
-    def after_quote(self, text: str) -> Rx:
-        """The same without the opening quote."""
-        return self.pool.literal(json.dumps(text, ensure_ascii=False)[1:].encode())
+    def after_quote(self, text: str, tail: Rx) -> Rx:
+        """The same without the opening quote, and then ``tail``."""
+        return self._literal(json.dumps(text, ensure_ascii=False)[1:], tail)
 
     def _spellings_of_bytes(self) -> list[Rx]:
         pool = self.pool
-        images = [pool.byte_set(1 << byte) for byte in range(256)]
+        images = list(self._bytes)
         for byte in range(0x20):
             digits = [pool.byte_set(_mask({d.lower(), d.upper()})) for d in f"{byte:02x}"]
             images[byte] = pool.concat(pool.literal(rb"\u00"), *digits)

@@ -57,8 +57,7 @@ class ObjectEmitter:
 
     def key(self, name: str) -> Symbol:
         """A given name, from behind its opening quote to the start of the value."""
-        term = self.builder.pool.concat(self.languages.after_quote(name), self.spacing.colon)
-        return self.builder.terminal(term)
+        return self.builder.terminal(self.languages.after_quote(name, self.spacing.colon))
 
     def keys(self, language: Rx) -> Symbol:
         """Any name of a language, likewise."""

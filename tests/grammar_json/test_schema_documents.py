@@ -29,7 +29,7 @@ from radixrt.errors import InvalidRequest, UnsatisfiableConstraint, UnsupportedC
         ({"items": {"if": []}}, "/items/if"),
         ({"pattern": 1}, "/pattern"),
         ({"items": {"pattern": "a("}}, "/items/pattern"),
-        ({"items": {"pattern": r"(a)\\1"}}, "/items/pattern"),
+        ({"items": {"pattern": "(a)\\1"}}, "/items/pattern"),
         ({"patternProperties": {"[": {}}}, "/patternProperties"),
         ({"$ref": "#/nowhere"}, "/$ref"),
         ({"$ref": "#nowhere"}, "/$ref"),
