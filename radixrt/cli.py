@@ -72,6 +72,7 @@ def _with_engine_flags(command: Callable[..., None]) -> Callable[..., None]:
             )
         )
     parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + extra
+    wrapper.__name__ = command.__name__  # typer's name of the command
     wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     wrapper.__annotations__ = {p.name: p.annotation for p in parameters}
     wrapper.__doc__ = command.__doc__

@@ -1,4 +1,4 @@
-"""``python -m radixrt.bench.soak``: random programs, cancels and faults for some minutes, then the books must balance.
+"""``python -m radixrt.bench.soak``: minutes of random programs and cancels, then the books must balance.
 
 Runs on the scripted engine, so that the load is on scheduler, tree, interpreter and client, not on arithmetic. Ends
 with exit status 1 when a program had no terminal event, an output differed from what the same program gives alone,
@@ -21,7 +21,7 @@ from radixrt.errors import Cancelled, DeadlineExceeded, RadixrtError
 from radixrt.frontend.expressions import gen, select
 from radixrt.frontend.program import program
 from radixrt.frontend.state import ProgramState
-from radixrt.testing import scripted_engine
+from radixrt.testing.scripted_engine import scripted_engine
 
 __all__ = ["main"]
 
@@ -120,9 +120,9 @@ def main(arguments: list[str] | None = None) -> int:
     size = resident_bytes()
     if early_size and size > early_size * MAX_GROWTH:
         problems.append(f"resident size grew from {early_size >> 20} to {size >> 20} MiB")
-    held = stats["pages_held"]
+    held = stats["held_slots"]
     if held:
-        problems.append(f"{held:.0f} pages are still held with nothing running")
+        problems.append(f"{held:.0f} slots are still held with nothing running")
     print(f"{sum(ends.values())} programs: {dict(ends)}; {len(known)} distinct outputs; {size >> 20} MiB resident")
     for problem in problems[:20]:
         print("PROBLEM:", problem, file=sys.stderr)

@@ -1,8 +1,8 @@
 """``radixrt bench step``: what a decode step costs beside its forward pass.
 
 Opens one program a sequence on a real engine (worker process, sockets, text deltas), lets all of them reach
-decoding, and compares the worker's own clocks at two moments between which only decode steps happen. Nothing is simulated, so
-the messages and the interpreter are in the figures.
+decoding, and compares the worker's own clocks at two moments between which only decode steps happen. Nothing is
+simulated, so the messages and the interpreter are in the figures.
 """
 
 from __future__ import annotations

@@ -73,6 +73,8 @@ class Interpreter:
     ) -> None:
         self.runtime = runtime
         self.stopped = False
+        self.idle_s = 0.0  # seconds the loop has waited for messages; the loop adds to it
+        self._started = clock()
         self.replies: list[tuple[ClientId, Reply]] = []
         self._pool = pool
         self._inbox = inbox
@@ -190,8 +192,12 @@ class Interpreter:
         self._pool.submit(work).add_done_callback(done)
 
     def stats(self) -> dict[str, float]:
-        """The scheduler's figures, and how many programs are open (``programs``) and were (``programs_opened``)."""
-        own = {"programs": float(len(self._programs)), "programs_opened": float(self._opened)}
+        """The scheduler's figures; programs open now (``programs``) and opened so far; ``busy_s`` of the loop."""
+        own = {
+            "programs": float(len(self._programs)),
+            "programs_opened": float(self._opened),
+            "busy_s": self._clock() - self._started - self.idle_s,
+        }
         return {**self.runtime.scheduler.stats(), **own}
 
     # --- time and deferred calls ---------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import functools
 import logging
 import os
 import queue
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -71,7 +72,7 @@ class WorkerLoop:
         stuck = False
         try:
             while not interpreter.stopped:
-                self._take_messages(_patience(interpreter, scheduler.has_work(), stuck))
+                interpreter.idle_s += self._take_messages(_patience(interpreter, scheduler.has_work(), stuck))
                 interpreter.expire()
                 interpreter.run_deferred()
                 self._send(interpreter, io)
@@ -84,17 +85,23 @@ class WorkerLoop:
             self._send(interpreter, io)
             pool.shutdown(wait=True, cancel_futures=True)
 
-    def _take_messages(self, patience_s: float | None) -> None:
-        """Wait up to ``patience_s`` (None: for ever) for a first message, then take those that are there."""
+    def _take_messages(self, patience_s: float | None) -> float:
+        """Wait up to ``patience_s`` (None: for ever) for a first message, take those there; return the seconds waited."""
+        waited = 0.0
         with contextlib.suppress(queue.Empty):
             if patience_s != 0.0:
                 self.busy = False
-                call = self.inbox.get(timeout=patience_s)
+                began = time.monotonic()
+                try:
+                    call = self.inbox.get(timeout=patience_s)
+                finally:
+                    waited = time.monotonic() - began
                 self.busy = True
                 call()
             for _ in range(_MESSAGES_PER_STEP):
                 self.inbox.get_nowait()()
         self.busy = True
+        return waited
 
     def _send(self, interpreter: Interpreter, io: WorkerIO) -> None:
         if interpreter.replies:
