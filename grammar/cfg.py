@@ -128,7 +128,7 @@ class GrammarBuilder:
         return known
 
     def _join(self, symbols: Sequence[Symbol]) -> Alternative:
-        """Concatenate neighbouring short terminals; a sequence with an impossible part is impossible.
+        """Concatenate neighbouring short terminals.
 
         Long ones (strings, say) stay apart, so that they are the same terminal wherever they occur.
         """
@@ -146,7 +146,7 @@ class GrammarBuilder:
                     joined.append(~term)
             if symbol is not None:
                 joined.append(symbol)
-        return (self.nothing,) if self.nothing in joined else tuple(joined)
+        return tuple(joined)
 
     def _tidy(self, alternatives: Sequence[Sequence[Symbol]]) -> tuple[Alternative, ...]:
         """Join terminals within each alternative, and all alternatives that are one terminal."""

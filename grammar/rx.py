@@ -92,11 +92,9 @@ class Pool(Derivatives):
     def clamped(self, term: Rx, depth: int) -> Rx:
         """A term that allows the same next ``depth`` bytes and is complete after the same of them.
 
-        Counts beyond ``depth`` are cut to it. Terms built with and, not or context are left as they are: there a
+        Counts beyond ``depth`` are cut to it, but not inside intersections, complements and closed terms: there a
         count may decide far ahead whether anything can follow at all.
         """
-        if not self.plain[term]:
-            return term
         done = self._clamped.setdefault(depth, {})
 
         def cut(x: Rx) -> Rx:

@@ -12,6 +12,7 @@ from radixrt.grammar.cfg import Grammar, GrammarBuilder
 from radixrt.grammar.leftrec import left_corners, nullable_rules
 from radixrt.grammar.limits import GrammarLimits
 from radixrt.grammar.machine import DEAD, Machine
+from radixrt.grammar.stacks import END, Stacks
 
 LENGTH = 6
 STRINGS = ["".join(s) for n in range(LENGTH + 1) for s in itertools.product("ab", repeat=n)]
@@ -242,3 +243,19 @@ def test_a_fresh_machine_starts_over(builder: GrammarBuilder) -> None:
     assert len(fresh) < len(machine)
     assert accepts(fresh, "((()))")
     assert not accepts(fresh, "(()")
+
+
+def test_a_star_on_itself_is_one_only_where_nothing_else_is_below(builder: GrammarBuilder) -> None:
+    stacks = Stacks(builder.build(builder.star(_boxed(builder, "x"))).table)
+    star = stacks.item(0, END)
+    under_star = stacks.push(star, stacks.make(False, frozenset({(stacks.item(~1, END), stacks.bottom)})))
+    assert stacks.push(star, under_star) == under_star
+    mixed = stacks.unite({under_star, stacks.bottom})
+    assert stacks.push(star, mixed) not in (mixed, under_star)
+
+
+def _boxed(builder: GrammarBuilder, text: str) -> int:
+    """A rule, so that it does not melt into its surroundings."""
+    rule = builder.declare(text)
+    builder.define(rule, [builder.literal("("), rule, builder.literal(")")], [builder.literal(text)])
+    return rule

@@ -40,6 +40,8 @@ CASES: dict[str, tuple[list[str], list[str]]] = {
     'root ::= dead | "a"\ndead ::= dead "x"': (["a"], ["x", "ax"]),
     'root ::= "a"\nunused ::= other\nother ::= "b"': (["a"], ["b"]),
     'root ::= "\\x00"': (["\0"], [""]),
+    'root ::= b n\nb ::= c n\nc ::= "c"\nn ::= "(" n ")" | ""': (["c", "c()()", "c(())()"], ["c()()()", "()"]),
+    'root ::= b n\nb ::= c n\nc ::= "c"\nn ::= "(" n ")" n | ""': (["c", "c()()()", "c(())()"], ["c(", "()"]),
 }
 
 

@@ -258,6 +258,16 @@ def test_forced_tokens_are_those_of_the_finished_text(seed: int) -> None:
     assert forced_total
 
 
+def test_after_tokens_that_are_not_canonical_nothing_is_forced() -> None:
+    """What comes next in the finished text cannot be told from a tokenization that is already another one."""
+    grammar = Compiler(ORDER.vocab, encode=ORDER.encode).regex('ababder"}')
+    canonical, other = grammar.matcher(), grammar.matcher()
+    assert canonical.accept(ORDER.ids[b"ab"])
+    assert [ORDER.tokens[i] for i in canonical.forced_tokens()] == [b"ab", b"der", b'"}']
+    assert other.accept(ORDER.ids[b"a"])
+    assert other.forced_tokens() == []
+
+
 def test_encoders_that_answer_nonsense_force_nothing() -> None:
     for encode in (
         lambda text: [],

@@ -128,6 +128,9 @@ CASES = {
     r"(?:\b|x)*y": ["y", "xy", "xxy"],
     r"(?:a(?!b)|b(?=a))+": ["ba", "bba", "aaba", "ab", "a", "b"],
     r"(?<=^)a|(?<=b)c": ["a", "c"],
+    r"(?:(?<=\ba)b|[ac ])*": ["ab", "a ab", "cab", "aab", "c ab c", " ab"],
+    r"(?:(?<!(?<=c)a)b|[ac])*": ["ab", "cab", "aab", "caab", "b"],
+    r"(?:(?<=a$)\n|a)*": ["a\n", "aa", "a\na", "\n"],
     "x*+y": ["y", "xxy", "xx"],
     "x*+": ["", "xxx"],
     "[ab]++c": ["abac", "c"],
@@ -249,6 +252,12 @@ def test_too_much_work_is_refused_and_not_endless(byte_vocab: Vocabulary) -> Non
         with pytest.raises(UnsupportedConstraint) as caught:
             compiler.regex(pattern)
         assert caught.value.keyword == "compile_fuel"
+
+
+def test_what_is_too_hard_from_the_start_is_refused_when_it_is_compiled(byte_vocab: Vocabulary) -> None:
+    pattern = "".join(f"(?:{chr(97 + i % 26)})?" for i in range(1500))
+    with pytest.raises(UnsupportedConstraint):
+        Compiler(byte_vocab, GrammarLimits(compile_fuel=200_000)).regex(pattern)
 
 
 def test_bytes_that_are_no_text_do_not_match(bytes_compiler: Compiler) -> None:

@@ -111,6 +111,12 @@ def test_clamped_terms_read_the_same_for_a_while(seed: int, pool: Pool, member: 
                     todo.append((after[0], after[1], length + 1))
 
 
+def test_what_is_beside_an_intersection_is_clamped(pool: Pool) -> None:
+    a, b = pool.literal(b"a"), pool.literal(b"b")
+    both = pool.and_(pool.repeat(pool.alt(a, b), 1, 900), pool.not_(pool.repeat(a, 0, 600)))
+    assert pool.clamped(pool.concat(both, pool.repeat(b, 0, 800)), 5) == pool.concat(both, pool.repeat(b, 0, 6))
+
+
 def test_intersections_are_not_clamped(pool: Pool) -> None:
     """There a far count decides whether anything can follow at all."""
     a = pool.literal(b"a")

@@ -125,8 +125,13 @@ def test_equal_languages_that_must_become_one_term(
 
 
 def test_a_gap_in_nested_counts_is_kept(pool: Pool, member: Member) -> None:
-    term = pool.repeat(pool.repeat(pool.literal(b"a"), 3, 4), 1, 2)
-    assert [n for n in range(12) if member(pool, term, b"a" * n)] == [3, 4, 6, 7, 8]
+    def lengths(term: int) -> list[int]:
+        return [n for n in range(12) if member(pool, term, b"a" * n)]
+
+    a = pool.literal(b"a")
+    assert lengths(pool.repeat(pool.repeat(a, 3, 4), 1, 2)) == [3, 4, 6, 7, 8]
+    assert lengths(pool.repeat(pool.repeat(a, 2, 3), 0, 2)) == [0, 2, 3, 4, 5, 6]
+    assert lengths(pool.repeat(pool.repeat(a, 4, 5), 2, None)) == [8, 9, 10]
 
 
 def test_depth_costs_no_stack(pool: Pool, member: Member) -> None:
