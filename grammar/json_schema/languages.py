@@ -24,6 +24,7 @@ from radixrt.grammar.utf8 import ALL_CHARACTERS
 
 __all__ = ["Languages"]
 
+MAX_LISTED_BYTES: Final = 100  # of a value of a language that is listed
 EMPTINESS_FUEL: Final = (
     100_000  # what one proof of emptiness may cost; without a proof a language counts as not empty
 )
@@ -64,7 +65,9 @@ class Languages:
                     param="schema",
                 ) from None
             except InvalidRequest as error:
-                raise InvalidRequest(f"the schema is wrong at {location}: {error.message}", param="schema") from None
+                raise InvalidRequest(
+                    f"the schema is wrong at {location}: {error.message}", param="schema"
+                ) from None
             self._patterns[pattern] = known
         return known
 
@@ -153,6 +156,27 @@ class Languages:
             if term == NONE:
                 return False
         return pool.nullable(term)
+
+    def few(self, language: Rx, most: int) -> list[str] | None:
+        """All values of a language if they are short and at most ``most``, else None."""
+        pool = self.pool
+        if pool.high[language] > MAX_LISTED_BYTES:
+            return None
+        found: list[bytes] = []
+        todo = [(b"", language)]
+        for _ in range(most * MAX_LISTED_BYTES):
+            if not todo:
+                return sorted(word.decode() for word in found)
+            word, term = todo.pop()
+            if pool.nullable(term):
+                found.append(word)
+            for mask, target in pool.arcs(term):
+                if mask.bit_count() + len(found) + len(todo) > 2 * most:
+                    return None
+                todo.extend((word + bytes([byte]), target) for byte in range(256) if mask >> byte & 1)
+            if len(found) > most:
+                return None
+        return None
 
     def is_empty(self, language: Rx) -> bool:
         """Whether no value is inside, as far as can be proved at bounded cost."""

@@ -1,9 +1,10 @@
 """Objects as right-linear rules: a state is a place in the list of members, and each member leads to a later one.
 
 Key order policy: the declared names in schema order, then names that are only required, then all others in any
-order. A name is never declared twice and no other name repeats a declared one; that two *other* names differ
-from each other is more than a finite automaton can remember, so it is not checked here. States share their
-tails: n optional names take 2n rules.
+order. A name is never declared twice and no other name repeats a declared one. Other names that are few (an enum in
+``propertyNames``, a small pattern) do not repeat each other either; that names of an endless language differ is
+more than a finite automaton can remember, so it is not checked. States share their tails: n optional names take 2n
+rules.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from radixrt.grammar.rx import Rx
 
 __all__ = ["ObjectEmitter"]
 
+MAX_FEW: Final = 8  # other names that are told apart; a state for every subset of them
 MAX_STATES: Final = 25_000  # places times counts of one object
 
 
@@ -29,6 +31,7 @@ class _State(NamedTuple):
     place: int
     members: int  # so far, as far as the bounds care
     open: frozenset[int]  # the demands (indices of SomeRule) that no member has met yet
+    used: frozenset[int] = frozenset()  # which of the few other names have been taken
 
 
 class ObjectEmitter:
@@ -78,9 +81,9 @@ class _Object:
         self._builder = emitter.builder
         self._shape = shape
         self._named = named
-        self._others = others
+        self._few, self._others = self._divided(others)
         required = sum(member.required for member in named)
-        most = len(named) if not others else None
+        most = len(named) + len(self._few) if not self._others else None
         self._low = shape.low if shape.low > required else 0
         self._high = shape.high if shape.high is not None and (most is None or most > shape.high) else None
         self._cap = self._high if self._high is not None else self._low
@@ -93,6 +96,18 @@ class _Object:
         self._rest: dict[_State, Symbol] = {}
         self._keys: dict[int, Symbol] = {}
         self._todo: list[_State] = []
+
+    def _divided(self, others: list[Other]) -> tuple[list[Named], list[Other]]:
+        """Other names that are few are taken one by one, in any order, and none twice."""
+        few: list[Named] = []
+        many: list[Other] = []
+        for other in others:
+            names = self._emitter.languages.few(other.language, MAX_FEW - len(few))
+            if names is None:
+                many.append(other)
+            else:
+                few.extend(Named(name, other.goal, False) for name in names)
+        return few, many
 
     def alternatives(self) -> list[list[Symbol]]:
         builder, spacing = self._builder, self._emitter.spacing
@@ -128,7 +143,8 @@ class _Object:
             builder, spacing = self._builder, self._emitter.spacing
             known = self._rest[state] = builder.declare("rest")
             ways: list[list[Symbol]] = []
-            if self._may_go_on(state) and (state.place < len(self._named) or self._others):
+            more = state.place < len(self._named) or len(state.used) < len(self._few) or bool(self._others)
+            if self._may_go_on(state) and more:
                 comma = builder.terminal(builder.pool.concat(spacing.comma, builder.pool.literal(b'"')))
                 ways.append([comma, self._next_of(state)])
             if self._may_end(state):
@@ -149,9 +165,14 @@ class _Object:
             if not member.required:
                 ways.append([self._next_of(state._replace(place=state.place + 1))])
         else:
+            for index, member in enumerate(self._few):
+                if index not in state.used:
+                    for goal, still_open in self._demands(member, state.open):
+                        after = self._rest_of(_State(state.place, count, still_open, state.used | {index}))
+                        ways.append([self._emitter.key(member.name), self._emitter.value(goal), after])
             for other in self._others:
                 for keys, goal, still_open in self._other_demands(other, state.open):
-                    after = self._rest_of(_State(state.place, count, still_open))
+                    after = self._rest_of(_State(state.place, count, still_open, state.used))
                     ways.append([self._key_symbol(keys), self._emitter.value(goal), after])
         self._builder.define(self._next[state], *ways)
 

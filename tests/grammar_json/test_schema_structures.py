@@ -86,6 +86,25 @@ def test_names_must_satisfy_property_names(compiled: Callable[..., Any]) -> None
     assert not fails.takes('{"a":1}')
 
 
+def test_a_few_other_names_come_in_any_order_and_once(compiled: Callable[..., Any]) -> None:
+    language = compiled(
+        {
+            "type": "object",
+            "properties": {"z": {}},
+            "patternProperties": {"^[ab]$": {"type": "integer"}},
+            "propertyNames": {"enum": ["a", "b", "c", "z"]},
+            "minProperties": 2,
+        }
+    )
+    for size in range(5):
+        for names in itertools.product("abcz", repeat=size):
+            text = "{" + ",".join(f'"{name}":1' for name in names) + "}"
+            once = len(set(names)) == size >= 2
+            assert language.takes(text) == (once and "z" not in names[1:]), text
+    assert not language.takes('{"a":1,"b":"x"}')
+    assert language.takes('{"c":"x","b":1}')
+
+
 @pytest.mark.parametrize(("low", "high"), [(0, 0), (0, 2), (2, 2), (3, None), (1, 3), (5, None)])
 @pytest.mark.parametrize("closed", [True, False])
 def test_counting_members(compiled: Callable[..., Any], low: int, high: int | None, closed: bool) -> None:
