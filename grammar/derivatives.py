@@ -52,7 +52,11 @@ class Derivatives(Terms):
 
         ``flags``: bit i says whether what was read so far is in watched language i (sensitive terms only).
         """
-        stack = [self._key(term, flags)]
+        asked = self._key(term, flags)
+        known = self._arcs.get(asked)
+        if known is not None:
+            return known
+        stack = [asked]
         while stack:
             key = stack[-1]
             if key in self._arcs:
@@ -65,7 +69,7 @@ class Derivatives(Terms):
             else:
                 self._arcs[key] = self._derive(*key)
                 stack.pop()
-        return self._arcs[self._key(term, flags)]
+        return self._arcs[asked]
 
     def nullable(self, term: Rx, flags: int = 0) -> bool:
         """Whether ``term`` matches when nothing more is read."""
@@ -163,6 +167,8 @@ class Derivatives(Terms):
         if kind in (CONCAT, REPEAT) and self.sensitive[args[0]]:
             return [self._key(self._unfold(term, flags), flags)]
         if kind == CONCAT:
+            if self.kind[args[0]] == SET:
+                return []
             tail = [self._key(args[1], flags)] if self.null[args[0]] else []
             return [self._key(args[0], 0), *tail]
         if kind == REPEAT:
@@ -177,6 +183,8 @@ class Derivatives(Terms):
             return self._arcs[self._key(self._unfold(term, flags), flags)]
         if kind == CONCAT:
             head, tail = args
+            if self.kind[head] == SET:
+                return ((self.args[head][0], tail),)
             arcs = tuple((mask, self.concat(x, tail)) for mask, x in self._arcs[head, 0])
             return self._union([arcs, self._arcs[self._key(tail, flags)]]) if self.null[head] else _joined(arcs)
         if kind == REPEAT:

@@ -12,7 +12,7 @@ terminal can no longer be finished is dropped. Nothing here knows about tokens.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -169,7 +169,7 @@ class Machine:
     def _expand_one(self, state: int, term: Rx, stacks: int) -> None:
         """The same for one configuration, the usual case: its arcs are the groups of classes."""
         pool = self._pool
-        row = [DEAD] * len(self._blocks)
+        found: list[tuple[tuple[int, ...], int]] = []
         for mask, rest in pool.arcs(term):
             if pool.is_empty(rest):
                 continue
@@ -179,12 +179,16 @@ class Machine:
                 target = self._singles[key] = self._after((key,))
             classes = self._classes_in(mask)
             pool.fuel.spend(len(classes))
-            for number in classes:
-                row[number] = target
-        self.table[state] = row
+            found.append((classes, target))
+        row = self.table[state]
+        row[:] = DEAD
+        for classes, target in found:
+            row[classes if len(classes) == 1 else list(classes)] = target
 
-    def _after(self, configs: Iterable[tuple[Rx, int]]) -> int:
+    def _after(self, configs: Sequence[tuple[Rx, int]]) -> int:
         """The state for configurations some of whose terminals may be complete."""
+        if len(configs) == 1 and not self._pool.null[configs[0][0]]:
+            return self._state(dict(configs), False)
         ended: set[int] = set()
         open_: dict[Rx, set[int]] = {}
         for term, stacks in configs:
