@@ -45,12 +45,15 @@ class CompiledGrammar:
                 return False
         return self._current().accepts(text)
 
-    def matcher(self, end_ids: Sequence[int] | None = None, prefix: bytes = b"") -> Matcher:
+    def matcher(
+        self, end_ids: Sequence[int] | None = None, prefix: bytes = b"", prefix_ids: Sequence[int] = ()
+    ) -> Matcher:
         """A matcher at the start of a text.
 
         ``end_ids`` are all tokens that end this text (default: the vocabulary's); they are allowed exactly when
         the text is complete, whatever text they spell. ``prefix`` must be generated first, before the constraint
-        begins (token healing: the bytes that were cut off the prompt).
+        begins (token healing: the bytes that were cut off the prompt). ``prefix_ids`` are the tokens that spelled
+        it: then it is generated either by these or by tokens that go beyond its end.
         """
         ends = self.vocab.eos_ids if end_ids is None else tuple(end_ids)
         for token in ends:
@@ -60,7 +63,9 @@ class CompiledGrammar:
                 )
         if not isinstance(prefix, bytes):
             raise InvalidRequest(f"prefix must be bytes, not {type(prefix).__name__}", param="prefix")
-        return Matcher(self._current(), ends, prefix, self._encode)
+        if prefix_ids and b"".join(self.vocab.token_bytes(token) or b"" for token in prefix_ids) != prefix:
+            raise InvalidRequest("prefix_ids must spell prefix", param="prefix_ids")
+        return Matcher(self._current(), ends, prefix, self._encode, prefix_ids)
 
     @property
     def nbytes(self) -> int:

@@ -42,12 +42,20 @@ class Matcher:
     After an end token the text is over: only end tokens are allowed then, and ``is_accepting`` stays true.
     """
 
-    def __init__(self, automaton: Automaton, end_ids: Sequence[int], prefix: bytes, encode: Encode | None) -> None:
+    def __init__(
+        self,
+        automaton: Automaton,
+        end_ids: Sequence[int],
+        prefix: bytes,
+        encode: Encode | None,
+        prefix_ids: Sequence[int] = (),
+    ) -> None:
         self.error: Exception | None = None
         """Why the matcher failed, or None."""
         self._automaton = automaton
         self._end_ids = tuple(dict.fromkeys(end_ids))
         self._prefix = prefix
+        self._prefix_ids = tuple(prefix_ids)
         self._encode = encode
         self._place = _Place(0, automaton.start, False)
         self._places: list[_Place] = []
@@ -55,7 +63,7 @@ class Matcher:
 
     def copy(self) -> Matcher:
         """An independent matcher at the same place."""
-        twin = Matcher(self._automaton, self._end_ids, self._prefix, self._encode)
+        twin = Matcher(self._automaton, self._end_ids, self._prefix, self._encode, self._prefix_ids)
         twin.error = self.error
         twin._place = self._place
         twin._places = list(self._places)
@@ -109,8 +117,22 @@ class Matcher:
     def _after_token(self, token: int) -> _Place | None:
         if token in self._end_ids:
             return self._place._replace(ended=True) if self._accepting(self._place) else None
+        place = self._place
         data = self._automaton.vocab.token_bytes(token)
-        return None if data is None or self._place.ended else self._after_bytes(self._place, data)
+        if data is None or place.ended:
+            return None
+        if self._prefix_ids and len(data) <= len(self._prefix) - place.prefix and token != self._usual_token(place):
+            return None
+        return self._after_bytes(place, data)
+
+    def _usual_token(self, place: _Place) -> int | None:
+        """The token of ``prefix_ids`` that begins where the prefix has been read to."""
+        begin = 0
+        for token in self._prefix_ids:
+            if begin == place.prefix:
+                return token
+            begin += len(self._automaton.vocab.token_bytes(token) or b"")
+        return None
 
     def rollback(self, count: int) -> None:
         """Take back the last ``count`` accepted tokens, end tokens included. A failed matcher stays failed."""
@@ -172,21 +194,29 @@ class Matcher:
         if place.ended:
             return np.zeros(self._automaton.vocab.words, np.uint32)
         if place.prefix < len(self._prefix):
-            return self._healing_row(self._prefix[place.prefix :], place.state)
+            return self._healing_row(place)
         return self._automaton.row(place.state)
 
-    def _healing_row(self, rest: bytes, state: int) -> Row:
-        """Tokens that stay within ``rest``, and those that go beyond it in a way that ``state`` allows."""
+    def _healing_row(self, place: _Place) -> Row:
+        """Tokens that go beyond the rest of the prefix in a way that the state allows, and those that stay within.
+
+        Of the latter only the usual one where ``prefix_ids`` says which: any other would spell the prefix in
+        tokens that the model has hardly ever seen side by side.
+        """
         trie = self._automaton.vocab.trie
         row = np.zeros(self._automaton.vocab.words, np.uint32)
+        usual = self._usual_token(place)
+        within = [] if usual is None else [usual]
         node = -1
-        for byte in rest:
+        for byte in self._prefix[place.prefix :]:
             node = trie.child(node, byte)
             if node == NO_NODE:
-                return row
-            for token in trie.tokens_at(node):
-                row[token >> 5] |= np.uint32(1 << (token & 31))
-        return row | self._automaton.below(state, node)
+                break
+            if not self._prefix_ids:
+                within.extend(trie.tokens_at(node))
+        for token in within:
+            row[token >> 5] |= np.uint32(1 << (token & 31))
+        return row if node == NO_NODE else row | self._automaton.below(place.state, node)
 
     # --- forced tokens -------------------------------------------------------------------------------------------
 

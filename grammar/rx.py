@@ -92,8 +92,8 @@ class Pool(Derivatives):
     def clamped(self, term: Rx, depth: int) -> Rx:
         """A term that allows the same next ``depth`` bytes and is complete after the same of them.
 
-        Counts beyond ``depth`` are cut to it, but not inside intersections, complements and closed terms: there a
-        count may decide far ahead whether anything can follow at all.
+        Upper counts beyond ``depth`` become endless, so there is nothing to count. Not inside intersections,
+        complements and closed terms: there a count may decide far ahead whether anything can follow at all.
         """
         done = self._clamped.setdefault(depth, {})
 
@@ -104,8 +104,7 @@ class Pool(Derivatives):
             if kind == ALT:
                 return self.alt(*(done[y] for y in args))
             if kind == REPEAT:
-                # One more than depth on top: within depth bytes it is never used up.
-                high = args[2] if args[2] <= depth else depth + 1
+                high = args[2] if args[2] <= depth else INFINITE  # within depth bytes it is never used up
                 return self._repeat(done[args[0]], min(args[1], depth + 1), high)
             return x
 

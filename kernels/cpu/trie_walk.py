@@ -114,6 +114,7 @@ class TokenTrie:
         self.subtree_end: npt.NDArray[np.int32] = np.array(end, np.int32)
         self.token_start: npt.NDArray[np.int32] = np.array([*token_start, len(order)], np.int32)
         self.token_order: npt.NDArray[np.int32] = np.array([i for _, i in order], np.int32)
+        self._roots = {node_bytes[node]: node for node, above in enumerate(parent) if above < 0}
 
     def find(self, data: bytes) -> int:
         """The node that ``data`` leads to from the root, or ``NO_NODE``."""
@@ -126,7 +127,9 @@ class TokenTrie:
 
     def child(self, node: int, byte: int) -> int:
         """The child of ``node`` (-1: the root) on ``byte``, or ``NO_NODE``."""
-        child, end = node + 1, self.nodes if node < 0 else int(self.subtree_end[node])
+        if node < 0:
+            return self._roots.get(byte, NO_NODE)
+        child, end = node + 1, int(self.subtree_end[node])
         while child < end:
             if self.bytes[child] == byte:
                 return child
