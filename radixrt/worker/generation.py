@@ -288,7 +288,10 @@ def _prepare(runtime: Runtime, node: GenNode, context: Context) -> _Prepared:
 
 
 def _matcher(prepared: _Prepared) -> MatcherHandle | None:
-    return None if prepared.grammar is None else prepared.grammar.matcher(prefix=prepared.healed)
+    if prepared.grammar is None:
+        return None
+    new = prepared.prompt.new
+    return prepared.grammar.matcher(prefix=prepared.healed, prefix_ids=new[len(new) - prepared.dropped :])
 
 
 def _whole_tokens(

@@ -80,7 +80,9 @@ class CompiledProtocol(Protocol):
     """``radixrt.grammar.CompiledGrammar``."""
 
     def matches(self, text: str | bytes, /) -> bool: ...
-    def matcher(self, end_ids: Sequence[int] | None = None, prefix: bytes = b"") -> MatcherHandle: ...
+    def matcher(
+        self, end_ids: Sequence[int] | None = None, prefix: bytes = b"", prefix_ids: Sequence[int] = ()
+    ) -> MatcherHandle: ...
 
 
 class CompilerProtocol(Protocol):

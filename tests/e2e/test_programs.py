@@ -117,7 +117,7 @@ def test_a_slow_tool_in_one_row_delays_no_other(engine: rx.Engine) -> None:
 def test_from_threads_and_from_asyncio(engine: rx.Engine) -> None:
     @rx.program
     def one(s: rx.ProgramState, n: int) -> str:
-        s += f"{n}, {n + 1}," + rx.gen("next", regex=r" [0-9]+", max_tokens=4)
+        s += f"{n}, {n + 1}," + rx.gen("next", regex=r" [0-9]{1,2}", max_tokens=4)
         return s["next"]
 
     expected = {n: one.run(n=n, engine=engine, temperature=0).value for n in range(6)}

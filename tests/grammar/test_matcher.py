@@ -185,6 +185,27 @@ def test_a_token_may_span_the_cut_and_the_constraint(allowed_ids: Allowed) -> No
     assert matcher.is_accepting
 
 
+def test_a_prefix_is_spelled_in_its_usual_tokens_or_gone_beyond(allowed_ids: Allowed) -> None:
+    #                    0     1     2      3       4      5     6
+    vocab = Vocabulary([b"a", b"b", b"ab", b"abb", b"abc", b"c", b"cb", None], [7])
+    matcher = Compiler(vocab).regex("b+").matcher(prefix=b"abc", prefix_ids=[2, 5])
+    assert allowed_ids(matcher) == {2}  # not "a" and "abc", which spell it as well
+    assert not matcher.accept(0)
+    assert not matcher.accept(4)
+    assert matcher.copy().accept(2)
+    assert matcher.accept(2)
+    assert allowed_ids(matcher) == {5, 6}
+    twin = matcher.copy()
+    assert twin.accept(6)
+    assert twin.is_accepting
+    assert matcher.accept(5)
+    assert allowed_ids(matcher) == {1}
+    matcher.rollback(1)
+    assert allowed_ids(matcher) == {5, 6}
+    with pytest.raises(InvalidRequest, match="prefix_ids"):
+        Compiler(vocab).regex("b+").matcher(prefix=b"abc", prefix_ids=[2, 1])
+
+
 # --- forced tokens ---
 
 
