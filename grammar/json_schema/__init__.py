@@ -1,9 +1,10 @@
 """JSON Schema in, grammar out: exactly the valid JSON texts, under the spelling policies below.
 
-The passes, each a module: ``documents`` (places and references), ``assertions`` and ``expand`` (keywords to shapes, the
-normal form of ``shapes``), ``algebra`` and ``reason`` (conjunction, emptiness), ``members``, ``objects``, ``arrays``,
-``numbers``, ``languages`` and ``emit`` (shapes to rules and terms). What cannot be represented exactly is refused
-with a JSON pointer and the keyword; nothing is dropped silently. Nothing here knows about tokens.
+The passes, each a module: ``documents`` (places and references), ``assertions`` and ``expand`` (keywords to
+shapes, the normal form of ``shapes``), ``algebra`` and ``reason`` (conjunction, emptiness), ``members``,
+``objects``, ``arrays``, ``numbers``, ``languages`` and ``emit`` (shapes to rules and terms). What cannot be
+represented exactly is refused with a JSON pointer and the keyword; nothing is dropped silently. Nothing here knows
+about tokens.
 
 Policies, for what JSON leaves open:
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from radixrt.errors import InvalidRequest
+from radixrt.errors import InvalidRequest, UnsatisfiableConstraint, UnsupportedConstraint
 from radixrt.grammar.cfg import Grammar, GrammarBuilder
 from radixrt.grammar.json_schema.documents import Library
 from radixrt.grammar.json_schema.emit import Emitter
@@ -48,7 +48,22 @@ def json_schema_grammar(
     _check_option("whitespace", whitespace, WHITESPACE)
     _check_option("key_order", key_order, KEY_ORDERS)
     _check_option("unknown_format", unknown_format, UNKNOWN_FORMATS)
-    limits = limits or GrammarLimits()
+    try:
+        return _grammar(schema, resources, whitespace, unknown_format, limits or GrammarLimits())
+    except UnsatisfiableConstraint:
+        raise UnsatisfiableConstraint("no JSON value is valid under the schema", param="schema") from None
+    except UnsupportedConstraint as error:
+        error.param = "schema"  # the limits know what ran out, not what for
+        raise
+
+
+def _grammar(
+    schema: Mapping[str, object] | bool | str,
+    resources: Mapping[str, object] | None,
+    whitespace: str | None,
+    unknown_format: str | None,
+    limits: GrammarLimits,
+) -> Grammar:
     library = Library(schema, resources)
     pool = Pool(Fuel(limits.compile_fuel, "compile_fuel"))
     builder = GrammarBuilder(pool)

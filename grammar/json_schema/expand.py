@@ -60,6 +60,7 @@ class Expander:
         self._open: dict[tuple[Schema, bool, JsonType, bool], None] = {}
         self._algebra = Algebra(self.reasoner, self._too_many)
         self._nesting = 0
+        self._subject = library.main
 
     # --- goals ----------------------------------------------------------------------------------------------
 
@@ -67,16 +68,28 @@ class Expander:
         """The union of shapes of the values of one type that satisfy every schema of the goal as it says."""
         key = (goal, kind)
         known = self._goals.get(key)
+        if known is None and any(holds and self._excludes(schema, kind) for schema, holds in goal):
+            known = self._goals[key] = ()  # by far the most frequent answer, so it is found without ceremony
         if known is None:
             open_, self._open = self._open, {}  # another value: what is open for this one does not count
             self._nesting += len(open_)
+            subject, self._subject = self._subject, goal[0][0] if goal else self._subject
             try:
                 known = self._algebra.conjoined(self._literals(goal, kind), kind)
             finally:
-                self._open = open_
+                self._open, self._subject = open_, subject
                 self._nesting -= len(open_)
             self._goals[key] = known
         return known
+
+    def _excludes(self, schema: Schema, kind: JsonType) -> bool:
+        """Whether the ``type`` of a schema leaves nothing of this type."""
+        named = None if schema.keywords is None else schema.keywords.get("type")
+        if named is None or self._hidden_by_reference(schema):
+            return False
+        if kind == "number" and (named == "integer" or "integer" in named):
+            return False
+        return kind != named if isinstance(named, str) else kind not in named
 
     def is_deep(self) -> bool:
         """Whether so much is being expanded inside one another that it is better not to start anything optional."""
@@ -345,7 +358,7 @@ class Expander:
 
     def _too_many(self, what: str) -> UnsupportedConstraint:
         """Blames the innermost schema being expanded, by the keyword of it that multiplies."""
-        schema = next(reversed(self._open), (self.library.main,))[0]
+        schema = next(reversed(self._open), (self._subject,))[0]
         return schema.refuse(self._blamed(schema), f"it makes {what}")
 
     @staticmethod

@@ -301,5 +301,6 @@ def test_not_excludes_every_spelling(compiled: Callable[..., Any]) -> None:
     ],
 )
 def test_schemas_without_any_value(compiled: Callable[..., Any], schema: Any) -> None:
-    with pytest.raises(UnsatisfiableConstraint):
+    with pytest.raises(UnsatisfiableConstraint) as caught:
         compiled(schema)
+    assert caught.value.param == "schema"

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from radixrt.errors import InvalidRequest, UnsatisfiableConstraint, UnsupportedConstraint
+from radixrt.grammar.limits import GrammarLimits
 
 CLOSED = {"type": "object", "additionalProperties": False}
 
@@ -296,6 +297,12 @@ def test_what_would_multiply_is_refused_by_name(compiled: Callable[..., Any], sc
         compiled(schema)
     assert caught.value.keyword == keyword
     assert caught.value.location is not None
+
+
+def test_a_limit_that_runs_out_is_named(compiled: Callable[..., Any]) -> None:
+    with pytest.raises(UnsupportedConstraint) as caught:
+        compiled({"properties": {f"name{i}": {} for i in range(2000)}}, limits=GrammarLimits(compile_fuel=10_000))
+    assert (caught.value.keyword, caught.value.param) == ("compile_fuel", "schema")
 
 
 def test_depth_is_limited_and_costs_no_stack(compiled: Callable[..., Any]) -> None:
