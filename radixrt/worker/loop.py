@@ -86,7 +86,7 @@ class WorkerLoop:
             pool.shutdown(wait=True, cancel_futures=True)
 
     def _take_messages(self, patience_s: float | None) -> float:
-        """Wait up to ``patience_s`` (None: for ever) for a first message, take those there; return the seconds waited."""
+        """Take the messages that are there, after waiting ``patience_s`` (None: for ever) at most; return that wait."""
         waited = 0.0
         with contextlib.suppress(queue.Empty):
             if patience_s != 0.0:

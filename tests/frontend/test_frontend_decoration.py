@@ -12,7 +12,6 @@ from radixrt.api import GenNode, SamplingParams
 from radixrt.errors import InvalidRequest
 from radixrt.frontend.options import MAP_OPTIONS, RUN_OPTIONS
 
-
 DEFAULTS = [name for name in SamplingParams.__struct_fields__ if name != "n"]
 
 
