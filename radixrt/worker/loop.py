@@ -86,7 +86,7 @@ class WorkerLoop:
             pool.shutdown(wait=True, cancel_futures=True)
 
     def _take_messages(self, patience_s: float | None) -> float:
-        """Take the messages that are there, after waiting ``patience_s`` (None: for ever) at most; return that wait."""
+        """Take what messages are there, after waiting ``patience_s`` (None: for ever) at most; return the wait."""
         waited = 0.0
         with contextlib.suppress(queue.Empty):
             if patience_s != 0.0:
