@@ -78,6 +78,7 @@ class Automaton:
         return self.is_accepting(state)
 
     def is_accepting(self, state: int) -> bool:
+        """Whether the text that led to ``state`` is complete."""
         return self._machine.is_accepting(state)
 
     def is_final(self, state: int) -> bool:
@@ -107,6 +108,7 @@ class Automaton:
         return self.rows([state])[0]
 
     def has_row(self, state: int) -> bool:
+        """Whether the row of ``state`` is at hand."""
         return state in self._rows
 
     def rows(self, states: Sequence[int]) -> list[Row]:

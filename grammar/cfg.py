@@ -92,12 +92,15 @@ class GrammarBuilder:
         return self._make("alt", tuple(m[0] if m else self.empty for m in members), members)
 
     def opt(self, symbol: Symbol) -> Symbol:
+        """Once or not at all."""
         return self.alt(symbol, self.empty)
 
     def star(self, symbol: Symbol) -> Symbol:
+        """Any number of times."""
         return self.repeat(symbol, 0, None)
 
     def plus(self, symbol: Symbol) -> Symbol:
+        """At least once."""
         return self.repeat(symbol, 1, None)
 
     def repeat(self, symbol: Symbol, low: int, high: int | None) -> Symbol:

@@ -74,6 +74,7 @@ class Matcher:
 
     @property
     def failed(self) -> bool:
+        """Whether something went wrong inside; see ``error``."""
         return self.error is not None
 
     @property

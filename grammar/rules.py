@@ -27,6 +27,7 @@ class Repeat(NamedTuple):
 
 
 def is_terminal(symbol: Symbol) -> bool:
+    """Whether a symbol is a terminal."""
     return symbol < 0
 
 
@@ -45,6 +46,7 @@ class RuleTable:
         self._repeat_ids: dict[Repeat, Symbol] = {}
 
     def add(self, alternatives: tuple[Alternative, ...]) -> Symbol:
+        """A new rule."""
         self.pool.fuel.spend(1)
         self.rules.append(alternatives)
         return len(self.rules) - 1
@@ -58,6 +60,7 @@ class RuleTable:
         return known
 
     def set_repeat(self, symbol: Symbol, repeat: Repeat) -> None:
+        """Make a rule a counted repetition."""
         self.repeats[symbol] = repeat
         self._repeat_ids[repeat] = symbol
 
@@ -98,4 +101,5 @@ class Grammar(NamedTuple):
 
     @property
     def pool(self) -> Pool:
+        """The pool of the terminals."""
         return self.table.pool

@@ -73,6 +73,7 @@ class Stacks:
         return {term: self.unite(s) for term, s in closure.configs.items()}, closure.accepting
 
     def make(self, ends: bool, frames: frozenset[_Frame]) -> int:
+        """The set of these frames, and of the empty stack if the input may end."""
         key = (ends, frames)
         known = self._stack_ids.get(key)
         if known is None:
@@ -110,6 +111,7 @@ class Stacks:
         )
 
     def item(self, symbol: Symbol, following: int) -> int:
+        """A symbol with the item that follows it."""
         key = (symbol, following)
         known = self._items.get(key)
         if known is None:
@@ -120,6 +122,7 @@ class Stacks:
         return known
 
     def first_item(self, alternative: Alternative) -> int:
+        """The item at the beginning of an alternative."""
         known = self._first_items.get(alternative)
         if known is None:
             known = END
@@ -133,6 +136,7 @@ class Stacks:
         return [-2 * number for number in left_corners(self._table).group]
 
     def rank(self, symbol: Symbol) -> int:
+        """Rules are called in ascending order of rank."""
         repeat = self._table.repeats.get(symbol)
         if repeat is None:
             return self._ranks[symbol]

@@ -31,6 +31,7 @@ class TerminalRow(NamedTuple):
 
     @property
     def nbytes(self) -> int:
+        """Memory held, about."""
         return self.bits.nbytes + sum(len(path) + nodes.nbytes + 200 for path, nodes in self.exits) + 200
 
 
@@ -44,6 +45,7 @@ class SharedRows:
         self.nbytes = 0
 
     def get(self, fingerprint: bytes) -> TerminalRow | None:
+        """The row of a terminal, if it is known."""
         with self._lock:
             row = self._rows.get(fingerprint)
             if row is not None:
@@ -51,6 +53,7 @@ class SharedRows:
             return row
 
     def put(self, fingerprint: bytes, row: TerminalRow) -> None:
+        """Keep a row; the least recently used ones make room."""
         with self._lock:
             if fingerprint in self._rows:
                 return

@@ -271,12 +271,15 @@ class Terms(TermStore):
         return self._repeat(term, low, top)
 
     def star(self, term: Rx) -> Rx:
+        """Any number of times."""
         return self.repeat(term, 0, None)
 
     def plus(self, term: Rx) -> Rx:
+        """At least once."""
         return self.repeat(term, 1, None)
 
     def opt(self, term: Rx) -> Rx:
+        """Once or not at all."""
         return self.alt(EMPTY, term)
 
     def _repeat(self, x: Rx, low: int, high: int) -> Rx:

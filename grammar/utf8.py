@@ -35,6 +35,7 @@ def normalized(ranges: Iterable[Range]) -> tuple[Range, ...]:
 
 
 def unite(*sets: Iterable[Range]) -> tuple[Range, ...]:
+    """The union of sets."""
     return normalized(r for ranges in sets for r in ranges)
 
 
