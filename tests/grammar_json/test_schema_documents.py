@@ -161,6 +161,17 @@ def test_spellings_of_older_drafts(compiled: Callable[..., Any]) -> None:
     assert old.takes('[4,"x"]')
     assert not old.takes("[3]")
     assert not old.takes("[4,5]")
+    beside = compiled(
+        {
+            "$schema": "http://json-schema.org/draft-07/schema#",
+            "$id": "http://x.test/root",
+            "definitions": {"n": {"$id": "http://x.test/n", "type": "null"}},
+            "items": {"$id": "http://elsewhere.test/", "$ref": "n"},  # the $id beside $ref is no base
+            "type": "array",
+        }
+    )
+    assert beside.takes("[null]")
+    assert not beside.takes("[1]")
     needs = compiled({"dependencies": {"a": ["b"], "c": {"required": ["d"]}}, "type": "object"})
     assert needs.takes('{"b":1}')
     assert not needs.takes('{"a":1}')

@@ -180,6 +180,34 @@ def test_one_of_is_judged_beside_its_neighbours(compiled: Callable[..., Any]) ->
     assert not language.takes('{"v":100}')
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"anyOf": [{"properties": {"a": {"const": 1}}}, {}]},
+        {"not": {"not": {"properties": {"a": {"const": 1}}}}, "properties": {"a": {"type": "integer"}}},
+    ],
+    ids=["a branch inside another", "a rule implied by another"],
+)
+def test_what_adds_no_demand_still_evaluates(compiled: Callable[..., Any], schema: dict[str, Any]) -> None:
+    language = compiled({"type": "object", "unevaluatedProperties": False, **schema})
+    assert language.takes('{"a":1}')
+    assert language.takes("{}")
+    assert not language.takes('{"b":1}')
+
+
+@pytest.mark.parametrize("keyword", ["not", "oneOf"])
+def test_what_a_failing_schema_names_stays_unevaluated(compiled: Callable[..., Any], keyword: str) -> None:
+    names_a = {"properties": {"a": {"const": 1}}, "required": ["a"]}
+    schema: dict[str, Any] = {"type": "object", "properties": {"b": {}}, "unevaluatedProperties": False}
+    double = {"not": {"not": {"properties": {"a": {"const": 1}}}}}
+    schema |= double if keyword == "not" else {"oneOf": [names_a, {"required": ["b"]}]}
+    language = compiled(schema)
+    for value in [{"a": 1}, {"a": 2}, {"b": 1}, {"b": 1, "a": 2}, {"b": 1, "a": 1}, {}]:
+        valid = jsonschema.Draft202012Validator(schema).is_valid(value)
+        taken = language is not None and any(language.takes_value(order) for order in spellings(value))
+        assert taken == valid, value
+
+
 def test_values_in_alternatives_become_one_list(compiled: Callable[..., Any]) -> None:
     language = compiled({"anyOf": [{"const": {"k": i}} for i in range(2000)]})
     assert language.takes('{"k":1999}')
