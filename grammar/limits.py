@@ -21,15 +21,15 @@ class GrammarLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Characters of a pattern, a grammar text or all choices together."""
     nesting: int = 100
     """Depth of groups in a regular expression."""
-    compile_fuel: int = 1_000_000
+    compile_fuel: int = 700_000
     """Elementary operations while compiling."""
     step_fuel: int = 500_000
     """Elementary operations in one ``accept``, ``fill_mask`` or ``forced_tokens``."""
-    states: int = 100_000
-    """Machine states before new texts start with a fresh machine; one text may use 8 times as many."""
+    states: int = 50_000
+    """Machine states before new texts start with a fresh machine; one text may use 4 times as many."""
     configurations: int = 100_000
     """Terminals that one machine state may have open at the same time."""
-    table_bytes: int = 256 * 2**20
+    table_bytes: int = 128 * 2**20
     """Transition table of one machine."""
     mask_cache_bytes: int = 16 * 2**20
     """Mask rows that one grammar keeps."""

@@ -31,6 +31,8 @@ DEAD = -1
 """Transition that leads nowhere."""
 UNKNOWN = -2
 """Transition not computed yet."""
+_HARD = 4
+"""How many times the limit of states one text may use before it is refused."""
 
 
 class Machine:
@@ -223,7 +225,8 @@ class Machine:
 
     def _grow(self) -> None:
         rows, classes = self.table.shape
-        if 8 * rows * classes > self._limits.table_bytes or rows > 8 * self._limits.states:
+        most = _HARD * self._limits.states
+        if 8 * rows * classes > self._limits.table_bytes or rows > most or len(self._stacks) > 2 * most:
             raise UnsupportedConstraint("the constraint needs too many states", keyword="states")
         table = np.full((2 * rows, classes), UNKNOWN, np.int32)
         table[:rows] = self.table

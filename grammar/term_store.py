@@ -5,6 +5,7 @@ Knows the kinds of terms and what their arguments are, but no law about them; se
 
 from __future__ import annotations
 
+from radixrt.errors import UnsupportedConstraint
 from radixrt.grammar.limits import Fuel
 
 __all__ = [
@@ -42,6 +43,8 @@ FULL_SET = (1 << 256) - 1
 INFINITE = 1 << 62
 """The upper end of an unbounded repetition, and the length of unbounded strings."""
 
+MAX_TERMS = 700_000
+"""Terms of one pool, about 300 bytes each."""
 Args = tuple[object, ...]
 """The arguments of a term; their types depend on the kind."""
 
@@ -72,14 +75,20 @@ class TermStore:
     def __len__(self) -> int:
         return len(self.kind)
 
+    def _next(self) -> Rx:
+        """The id of a term that is about to be made."""
+        self.fuel.spend(1)
+        if len(self.kind) >= MAX_TERMS:
+            raise UnsupportedConstraint(f"the constraint needs more than {MAX_TERMS} terms", keyword="terms")
+        return len(self.kind)
+
     def _pair(self, head: Rx, tail: Rx) -> Rx:
         """The CONCAT of two terms that nothing simplifies: by far the commonest term, hence without detours."""
         args = (head, tail)
         found = self._ids.get((CONCAT, args))
         if found is not None:
             return found
-        self.fuel.spend(1)
-        term = len(self.kind)
+        term = self._next()
         sensitive = self.sensitive[head] or self.sensitive[tail]
         self.kind.append(CONCAT)
         self.args.append(args)
@@ -96,8 +105,7 @@ class TermStore:
         return self._ids.get((kind, args))
 
     def _new(self, kind: int, args: Args, *, null: bool, low: int, high: int) -> Rx:
-        self.fuel.spend(1)
-        term = len(self.kind)
+        term = self._next()
         sensitive, watches, plain = False, 0, kind not in (AND, NOT, CLOSED)
         if kind == BEHIND:
             sensitive, watches, plain = True, 1 << args[0], False  # type: ignore[operator]

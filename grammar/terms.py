@@ -123,7 +123,7 @@ class Terms(TermStore):
                 head, term = self.args[term]
                 spine.append(head)
             spine.append(term)
-        self.fuel.spend(len(spine))
+        self.fuel.spend(2 * len(spine))
         result = terms[-1] if terms else EMPTY
         for head in reversed(spine):
             result = self._join(head, result)
@@ -157,6 +157,7 @@ class Terms(TermStore):
         if self.all in members:
             return self.all
         if len(members) > 1:
+            self.fuel.spend(4 * len(members))
             members = self._merge_alternatives(members)
         if len(members) < 2:
             return members.pop() if members else NONE

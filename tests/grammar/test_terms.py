@@ -10,6 +10,7 @@ from functools import cache
 import pytest
 
 from radixrt.errors import UnsupportedConstraint
+from radixrt.grammar import term_store
 from radixrt.grammar.limits import Fuel
 from radixrt.grammar.rx import EMPTY, NONE, Pool
 from radixrt.grammar.utf8 import ALL_CHARACTERS, complement, intersect, normalized, unite
@@ -230,3 +231,13 @@ def test_a_truncated_pool_is_the_pool_as_it_was(pool: Pool, member: Member) -> N
     assert len(twin) == size
     assert member(twin, term, b"ababc")
     assert not member(twin, term, b"ab")
+
+
+def test_a_pool_is_bounded_in_terms(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(term_store, "MAX_TERMS", 100)
+    pool = Pool(Fuel(10**6, "test"))
+    pool.literal(b"x" * 80)
+    with pytest.raises(UnsupportedConstraint) as caught:
+        pool.literal(b"y" * 80)
+    assert caught.value.keyword == "terms"
+    assert len(pool) == 100
