@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final, Literal
 
@@ -133,7 +133,7 @@ def from_python(value: object) -> JsonValue:
             )
         if len(path) > MAX_DEPTH:
             raise _too_deep(pointer_to(path))
-        if isinstance(item, dict):
+        if isinstance(item, dict | Mapping):
             # Names are placed at once, in order; their values are filled in as the work list gets to them.
             made_object: dict[str, JsonValue] = {}
             for key in item:
@@ -185,7 +185,7 @@ def _checked_string(item: object, path: tuple[str | int, ...]) -> str:
                 f"the schema has a lone surrogate at {pointer_to(path)!r}, which no UTF-8 text can hold",
                 param="schema",
             ) from None
-    return str(item)
+    return str.__str__(item)  # the text of a subclass too, whatever it shows itself as
 
 
 def pointer_to(path: tuple[str | int, ...]) -> str:

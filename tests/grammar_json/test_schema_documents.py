@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -73,6 +75,21 @@ def test_text_keeps_the_order_of_its_names(compiled: Callable[..., Any]) -> None
     language = compiled('{"properties":{"b":{"type":"null"},"a":{"type":"null"}},"additionalProperties":false}')
     assert language.takes('{"b":null,"a":null}')
     assert not language.takes('{"a":null,"b":null}')
+
+
+class Colour(str, enum.Enum):  # noqa: UP042 - its str() is not its value
+    RED = "red"
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+
+
+def test_subclasses_and_mappings_count_as_what_they_hold(compiled: Callable[..., Any]) -> None:
+    schema = MappingProxyType({"enum": (Colour.RED, Level.LOW), "title": Colour.RED})
+    language = compiled(schema)
+    assert language.takes('"red"')
+    assert language.takes("1")
 
 
 def test_later_changes_of_the_schema_do_not_matter(compiled: Callable[..., Any]) -> None:
