@@ -128,6 +128,8 @@ class _Parser:
         if char == ".":
             self._at += 1
             return builder.terminal(pool.chars(ALL_CHARACTERS))
+        if char in "<!":
+            self._refuse("token symbol", "a token symbol is not available yet")
         name = _NAME.match(self._text, self._at)
         if not name:
             self._fail(f"unexpected {char!r}")
@@ -233,7 +235,14 @@ class _Parser:
             self._at = found.end()
 
     def _fail(self, problem: str, at: int | None = None) -> NoReturn:
-        offset = self._at if at is None else at
+        place = self._place(self._at if at is None else at)
+        raise InvalidRequest(f"not a grammar: {problem} at {place}", param="grammar")
+
+    def _refuse(self, keyword: str, problem: str) -> NoReturn:
+        place = self._place(self._at)
+        raise UnsupportedConstraint(f"{problem}, at {place}", keyword=keyword, location=place, param="grammar")
+
+    def _place(self, offset: int) -> str:
+        """``line:column``, both from 1."""
         line = self._text.count("\n", 0, offset) + 1
-        column = offset - (self._text.rfind("\n", 0, offset) + 1) + 1
-        raise InvalidRequest(f"not a grammar: {problem} at {line}:{column}", param="grammar")
+        return f"{line}:{offset - self._text.rfind(chr(10), 0, offset)}"

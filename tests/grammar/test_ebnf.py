@@ -115,6 +115,13 @@ def test_other_notations_are_refused_until_they_work(bytes_compiler: Compiler) -
     assert caught.value.keyword == "structural_tag"
 
 
+@pytest.mark.parametrize("text", ['root ::= "a"\n  <[5]>', "root ::= \n  !<end>"])
+def test_token_symbols_are_refused_by_name(text: str, bytes_compiler: Compiler) -> None:
+    with pytest.raises(UnsupportedConstraint) as caught:
+        bytes_compiler.ebnf(text)
+    assert (caught.value.keyword, caught.value.location) == ("token symbol", "2:3")
+
+
 @pytest.mark.parametrize("value", [None, 5, b"root ::= []"])
 def test_a_grammar_is_a_string(value: Any, bytes_compiler: Compiler) -> None:
     with pytest.raises(InvalidRequest) as caught:
