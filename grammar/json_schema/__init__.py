@@ -17,7 +17,7 @@ Policies, for what JSON leaves open:
 * up to draft-07 nothing beside ``$ref`` counts; unknown keywords are ignored, as the specification says.
 
 Refused: ``uniqueItems`` over more than a few listed values, a ``$dynamicRef`` with several possible targets,
-``unevaluatedItems`` beside ``contains``, multiples of large numbers in unbounded ranges, patterns that are not
+negated ``unevaluated*``, multiples of large numbers in unbounded ranges, patterns that are not
 regular, and schemas whose alternatives multiply beyond the stated limits.
 """
 

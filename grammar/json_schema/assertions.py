@@ -7,6 +7,7 @@ other schemas for the same value (``allOf``, ``$ref``, ...) are in ``expand``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from decimal import Decimal
 from typing import NamedTuple
 
@@ -158,15 +159,19 @@ class TypeAssertions:
         goal, fails = self._goal(keywords["contains"]), self._goal(keywords["contains"], holds=False)
         low = int(keywords.get("minContains", 1))
         high = keywords.get("maxContains")
+        evaluated = (goal,) if schema.draft >= 2020 else ()
+        counted = replace(CountRule(goal, fails, origin=schema), low=low)
         if low > 0:
             yield plain(
-                ArrayShape(counts=(CountRule(goal, fails, low=low, origin=schema),)),
-                ArrayShape(counts=(CountRule(goal, fails, low=0, high=low - 1, origin=schema),)),
+                ArrayShape(counts=(counted,), evaluated=evaluated),
+                ArrayShape(counts=(replace(counted, low=0, high=low - 1),)),
             )
+        elif evaluated:
+            yield plain(ArrayShape(evaluated=evaluated))
         if high is not None:
             yield plain(
-                ArrayShape(counts=(CountRule(goal, fails, low=0, high=int(high), origin=schema),)),
-                ArrayShape(counts=(CountRule(goal, fails, low=int(high) + 1, origin=schema),)),
+                ArrayShape(counts=(replace(counted, low=0, high=int(high)),)),
+                ArrayShape(counts=(replace(counted, low=int(high) + 1),)),
             )
 
     # --- objects --------------------------------------------------------------------------------------------

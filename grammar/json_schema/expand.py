@@ -162,7 +162,7 @@ class Expander:
             self._algebra.tracked -= keyword is not None
         if keyword is not None and schema.keywords is not None:
             goal = goal_of(self.library.at(schema.keywords[keyword]))
-            found = tuple(with_unevaluated(shape, goal, schema, self.languages) for shape in found)
+            found = tuple(with_unevaluated(shape, goal, schema, self.library) for shape in found)
         return found
 
     def _failing(self, schema: Schema, kind: JsonType) -> Alternatives:

@@ -30,7 +30,7 @@ EMPTINESS_FUEL: Final = (
 )
 _NEEDS_SPELLING: Final = re.compile(r'["\\\\/\x00-\x1f]')
 _ESCAPE: Final = re.compile(r"\\.", re.DOTALL)
-_SHORT_ESCAPES: Final = {0x08: b"b", 0x09: b"t", 0x0A: b"n", 0x0C: b"f", 0x0D: b"r"}
+_SHORT_ESCAPES: Final = {0x08: ord("b"), 0x09: ord("t"), 0x0A: ord("n"), 0x0C: ord("f"), 0x0D: ord("r")}
 
 
 class Languages:
@@ -219,11 +219,13 @@ class Languages:
     def _spellings_of_bytes(self) -> list[Rx]:
         pool = self.pool
         images = list(self._bytes)
+        hexadecimal = [pool.byte_set(_mask({d, d.upper()})) for d in "0123456789abcdef"]
+        prefix = [images[byte] for byte in rb"\u00"]
+        backslash = images[ord("\\")]
         for byte in range(0x20):
-            digits = [pool.byte_set(_mask({d.lower(), d.upper()})) for d in f"{byte:02x}"]
-            images[byte] = pool.concat(pool.literal(rb"\u00"), *digits)
+            images[byte] = pool.concat(*prefix, hexadecimal[byte >> 4], hexadecimal[byte & 15])
             if byte in _SHORT_ESCAPES:
-                images[byte] = pool.alt(pool.literal(b"\\" + _SHORT_ESCAPES[byte]), images[byte])
+                images[byte] = pool.alt(pool.concat(backslash, self._bytes[_SHORT_ESCAPES[byte]]), images[byte])
         for byte in b'"\\':
             images[byte] = pool.literal(b"\\" + bytes([byte]))
         slash = ord("/")

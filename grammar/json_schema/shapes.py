@@ -127,6 +127,7 @@ class ArrayShape:
     high: int | None = None
     counts: tuple[CountRule, ...] = ()
     unique: Schema | None = None  # the schema that says uniqueItems
+    evaluated: tuple[Goal, ...] = ()  # of ``contains``: items that satisfy one of these count as evaluated
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +220,7 @@ def meet(left: _Structural, right: _Structural) -> _Structural:
             high=_least(left.high, right.high),
             counts=_joined(left.counts, right.counts),
             unique=left.unique or right.unique,
+            evaluated=_joined(left.evaluated, right.evaluated),
         )
     if isinstance(left, ObjectShape) and isinstance(right, ObjectShape):
         return ObjectShape(
