@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from radixrt.errors import UnsupportedConstraint
 from radixrt.grammar.cfg import GrammarBuilder, Symbol
+from radixrt.grammar.json_schema.documents import Schema
 from radixrt.grammar.json_schema.reason import Reasoner
 from radixrt.grammar.json_schema.shapes import ArrayShape, FiniteShape, Goal, Shape, is_never, join_goals
 from radixrt.grammar.json_schema.spacing import Spacing
@@ -162,20 +163,20 @@ class _Chain:
             ]
             missed = count.fails if count.high is not None else ()
             ways = met + [(join_goals(known, missed), (*counts, seen)) for known, counts in ways]
-        if self._shape.unique is None:
+        unique = self._shape.unique
+        if unique is None:
             return [(self._emitter.value(known), _State(place, counts, state.seen)) for known, counts in ways]
         return [
             (self._emitter.given(value), _State(place, counts, state.seen | {key}))
             for known, counts in ways
-            for key, value in self._values(known).items()
+            for key, value in self._values(known, unique).items()
             if key not in state.seen
         ]
 
-    def _values(self, goal: Goal) -> dict[object, JsonValue]:
+    def _values(self, goal: Goal, unique: Schema) -> dict[object, JsonValue]:
         values = self._emitter.values_of(goal)
         if values is None:
-            assert self._shape.unique is not None
-            raise self._shape.unique.refuse("uniqueItems", "the items are not limited to a few listed values")
+            raise unique.refuse("uniqueItems", "the items are not limited to a few listed values")
         most = len(values) if self._shape.high is None else min(self._shape.high, len(values))
         if sum(comb(len(values), size) for size in range(min(most, 16) + 1)) > MAX_STATES:
             raise self._too_large()

@@ -182,8 +182,7 @@ class Expander:
         return schema.draft <= 7 and schema.keywords is not None and "$ref" in schema.keywords
 
     def _assertions(self, schema: Schema, kind: JsonType, tracking: bool) -> Iterator[Assertion]:
-        keywords = schema.keywords
-        assert keywords is not None
+        keywords = schema.keywords or {}
         if self._hidden_by_reference(schema):
             yield from self._inlined(self.library.meant(schema), kind, tracking)
             return

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from radixrt.errors import UnsupportedConstraint
 from radixrt.grammar.json_schema.languages import Languages
 from radixrt.grammar.json_schema.numbers import admits_number, is_empty_number
 from radixrt.grammar.json_schema.shapes import (
@@ -180,6 +181,8 @@ class Reasoner:
         self._depth += 1
         try:
             empty = all(all(map(self.is_empty, self._expand(goal, kind))) for kind in TYPES)
+        except UnsupportedConstraint:
+            return False  # whoever needs the goal itself will meet the reason again
         finally:
             self._depth -= 1
         if empty or self._depth == 0:
