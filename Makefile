@@ -22,12 +22,13 @@ install: .venv/installed  ## make .venv with everything in it
 demo: install  ## fetch the model, run a branching program, show what was shared
 	$(BIN)/radixrt run examples/character_cards.py:card --arg name=Hermione --temperature 0
 
+# One test process a core, one thread in each: on two cores that is twice as fast as two threads in one process.
 test: install  ## all tests (the model is fetched once)
-	$(BIN)/pytest
+	OMP_NUM_THREADS=1 RADIXRT_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 
 test-clients: install  ## programs from a notebook, a REPL and other outside clients
-	$(BIN)/pip install --quiet --constraint constraints.txt '.[clients]'
-	$(BIN)/pytest tests/clients --run-clients
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,clients]'
+	$(BIN)/pytest tests/clients
 
 lint: install  ## ruff
 	$(BIN)/ruff check .
