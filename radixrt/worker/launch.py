@@ -89,8 +89,8 @@ class _Process:
                 [sys.executable, "-m", module],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                # Waiting OpenMP threads sleep instead of spinning: where other processes want the cores too, spinning
-                # threads keep each other from the work they wait for, and a step takes ten times as long.
+                # Waiting OpenMP threads sleep instead of spinning: where other processes want the cores too,
+                # spinning threads keep each other from the work they wait for, and a step takes ten times as long.
                 env={"OMP_WAIT_POLICY": "PASSIVE", **os.environ, "PYTHONSAFEPATH": "1"},
             )
         finally:
