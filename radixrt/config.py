@@ -23,8 +23,8 @@ __all__ = ["EngineConfig", "FlagInfo", "flag_table", "resolve"]
 ENV_PREFIX = "RADIXRT_"
 
 
-def _flag(text: str, *, ge: int | None = None) -> msgspec.Meta:
-    return msgspec.Meta(description=text, ge=ge)
+def _flag(text: str, *, ge: float | None = None, le: float | None = None) -> msgspec.Meta:
+    return msgspec.Meta(description=text, ge=ge, le=le)
 
 
 class EngineConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -70,7 +70,7 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         int, _flag("ablation and test: retract the youngest sequence every K steps; 0 never", ge=0)
     ] = 0
     random_seed: Annotated[int, _flag("seed of --policy random", ge=0)] = 0
-    heartbeat_s: Annotated[float, _flag("seconds between the worker's heartbeats")] = 1.0
+    heartbeat_s: Annotated[float, _flag("seconds between the worker's heartbeats", ge=0.01, le=60)] = 1.0
     worker: Annotated[
         Literal["process", "thread"], _flag("run the worker as its own process or as a thread of this one")
     ] = "process"
@@ -159,7 +159,7 @@ def _checked(table: Mapping[str, FlagInfo], name: str, value: Any, origin: str) 
     flag = table.get(name)
     if flag is None:
         raise InvalidRequest(f"unknown option {name!r}", param=origin)
-    if isinstance(value, bool) and flag.choices == ("on", "off"):
+    if isinstance(value, bool) and set(flag.choices or ()) == {"on", "off"}:
         value = "on" if value else "off"
     if flag.choices is not None and value not in flag.choices:
         raise InvalidRequest(f"{origin}: {value!r} is not one of {', '.join(flag.choices)}", param=origin)
