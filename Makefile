@@ -1,7 +1,7 @@
 # Two commands do everything on a fresh machine: make demo, make test.
 # PYTHONSAFEPATH keeps the folders `kernels` and `grammar` here from being taken for other packages.
 export PYTHONSAFEPATH := 1
-PYTHON ?= python3.11
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 RECIPE := pyproject.toml setup.py constraints.txt $(wildcard kernels/cpu/*.cpp kernels/cpu/*.h)
 

@@ -116,6 +116,8 @@ def run_rows(
     concurrency: int,
 ) -> int:
     """Run every row of a JSON-lines file that ``out`` does not hold yet; return how many failed."""
+    if not rows.is_file():
+        raise InvalidRequest(f"{rows} is not a regular file (it is read twice)", param="--rows")
     done = _finished_rows(out) if out is not None else set()
     total = sum(1 for _ in _read_rows(rows))
     seed = settings.get("seed")

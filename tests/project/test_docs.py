@@ -24,6 +24,11 @@ def test_every_path_named_in_a_page_exists(project_root: Path) -> None:
     assert missing == []
 
 
+def test_no_page_has_a_place_left_to_fill(project_root: Path) -> None:
+    marks = re.compile(r"\b(TODO|FIXME|XXX|TBD|DEMO|FIGURES)\b")
+    assert [page.name for page in _pages(project_root) if marks.search(page.read_text(encoding="utf-8"))] == []
+
+
 def test_the_life_of_a_program_names_a_file_for_each_step(project_root: Path) -> None:
     text = (project_root / "docs" / "life_of_a_program.md").read_text(encoding="utf-8")
     steps = re.split(r"^\d+\. ", text, flags=re.M)[1:]
