@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from radixrt.arguments import SAMPLING_NAMES as ALL_SAMPLING_NAMES
-from radixrt.arguments import check_text, sampling_values, unknown_argument
+from radixrt.arguments import (
+    check_flag,
+    check_priority,
+    check_salt,
+    check_timeout,
+    sampling_values,
+    unknown_argument,
+)
 from radixrt.client.protocol import EngineProtocol
 from radixrt.errors import InvalidRequest
 from radixrt.frontend.expressions import refuse_zero_max_tokens
@@ -46,10 +52,10 @@ class RunOptions:
             engine=_engine(given.get("engine"), where),
             defaults=defaults,
             seed=seed,
-            timeout=_timeout(given.get("timeout"), where),
-            salt=_checked(given, "salt", str, None, where),
-            priority=_priority(given, where),
-            keep_trace=_checked(given, "keep_trace", bool, True, where),
+            timeout=check_timeout(given.get("timeout"), where=where),
+            salt=check_salt(given.get("salt"), where=where),
+            priority=check_priority(given.get("priority"), where=where),
+            keep_trace=check_flag(given.get("keep_trace"), "keep_trace", where=where) is not False,
         )
 
 
@@ -64,28 +70,6 @@ def _engine(engine: Any, where: str) -> EngineProtocol:
         raise InvalidRequest(f"{where}: engine= takes an Engine, not {type(engine).__name__}", param="engine")
     found: EngineProtocol = engine
     return found
-
-
-def _timeout(value: Any, where: str) -> float | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0 or not math.isfinite(value):
-        raise InvalidRequest(f"{where}: timeout must be a number of seconds above 0", param="timeout")
-    return float(value)
-
-
-def _priority(given: Mapping[str, Any], where: str) -> int:
-    found: int = _checked(given, "priority", int, 0, where)
-    if not -(2**31) <= found < 2**31:
-        raise InvalidRequest(f"{where}: priority must fit 32 bits", param="priority")
-    return found
-
-
-def _checked(given: Mapping[str, Any], name: str, kind: type[Any], default: Any, where: str) -> Any:
-    value = given.get(name, default)
-    if value is not default and (not isinstance(value, kind) or (kind is int and isinstance(value, bool))):
-        raise InvalidRequest(f"{where}: {name} must be of type {kind.__name__}", param=name)
-    return check_text(value, param=name) if isinstance(value, str) else value
 
 
 class Signature:

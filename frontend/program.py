@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, overload
 
+from radixrt.arguments import fresh_seed
 from radixrt.errors import InvalidRequest
 from radixrt.frontend.execution import execute_here, launch, run_async
 from radixrt.frontend.graph import Graph, current_dry_run, record_dry
@@ -16,7 +17,7 @@ from radixrt.frontend.live import Listener, Terms
 from radixrt.frontend.mapping import Runs
 from radixrt.frontend.options import MAP_OPTIONS, RUN_OPTIONS, RunOptions, Signature
 from radixrt.frontend.run import Run, RunSpec, current_run
-from radixrt.frontend.seeds import derived_seed, fresh_seed
+from radixrt.frontend.seeds import derived_seed
 from radixrt.frontend.state import ProgramState
 from radixrt.frontend.stream import ProgramStream
 from radixrt.frontend.waiting import running_loop, spawn, wait_async

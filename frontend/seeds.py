@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import secrets
 
 from radixrt.api import MAX_SEED
 
-__all__ = ["derived_seed", "fresh_seed"]
+__all__ = ["derived_seed"]
 
 
 def derived_seed(seed: int, kind: str, index: int) -> int:
     """The seed of child ``index`` of this kind: 63 bits, the same in every process."""
     digest = hashlib.blake2b(f"{seed}/{kind}/{index}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") & MAX_SEED
-
-
-def fresh_seed() -> int:
-    return secrets.randbits(63)

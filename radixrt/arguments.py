@@ -11,6 +11,8 @@ import difflib
 import json
 import numbers
 import re
+import secrets
+import sys
 import types
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -18,16 +20,22 @@ from typing import Any
 
 import msgspec
 
-from radixrt.api import Constraint, SamplingParams
+from radixrt.api import MAX_SEED, Constraint, SamplingParams
 from radixrt.errors import InvalidRequest
 from radixrt.python_types import json_schema_of, literal_members
+from radixrt.schema_source import schema_source
 
 __all__ = [
     "CONSTRAINT_NAMES",
     "SAMPLING_NAMES",
     "OutputType",
     "check_choices",
+    "check_flag",
+    "check_priority",
+    "check_salt",
     "check_text",
+    "check_timeout",
+    "fresh_seed",
     "output_type",
     "sampling_params",
     "sampling_values",
@@ -43,6 +51,7 @@ _INT_PATTERN = r"-?(0|[1-9][0-9]{0,17})"
 _FLOAT_PATTERN = r"-?(0|[1-9][0-9]{0,17})(\.[0-9]{1,17})?([eE][+-]?[0-9]{1,2})?"
 _LARGEST_MAX_TOKENS = 2**31 - 1
 _LARGEST_TOKEN_ID = 2**31 - 1
+_LARGEST_TIMEOUT_S = sys.float_info.max
 
 
 # --- sampling ---------------------------------------------------------------------------------------------------
@@ -150,6 +159,54 @@ def _validated(params: SamplingParams, where: str) -> SamplingParams:
         return params.validated()
     except InvalidRequest as error:
         raise InvalidRequest(f"{where}: {error.message}", param=error.param) from None
+
+
+# --- what every call takes beside sampling: the terms on which it runs ------------------------------------------
+
+
+def check_timeout(value: Any, *, where: str) -> float | None:
+    """Seconds, above 0 and finite; None means no limit. Raises ``InvalidRequest`` with ``param="timeout"``."""
+    seconds = _number(value)
+    if seconds is None:
+        return None
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        raise _wrong_kind("timeout", "a number of seconds", value, where)
+    if not 0 < seconds <= _LARGEST_TIMEOUT_S:
+        raise InvalidRequest(f"{where}: timeout must be above 0 and finite", param="timeout")
+    return float(seconds)
+
+
+def check_priority(value: Any, *, where: str) -> int:
+    """A whole number of 32 bits, greater first; None is 0. Raises ``InvalidRequest`` with ``param="priority"``."""
+    priority = 0 if value is None else _number(value)
+    if isinstance(priority, bool) or not isinstance(priority, int):
+        raise _wrong_kind("priority", "a whole number", value, where)
+    if not -(2**31) <= priority < 2**31:
+        raise InvalidRequest(f"{where}: priority must fit 32 bits", param="priority")
+    return priority
+
+
+def check_salt(value: Any, *, where: str) -> str | None:
+    """Text, or None. Raises ``InvalidRequest`` with ``param="salt"``."""
+    if value is not None and not isinstance(value, str):
+        raise _wrong_kind("salt", "text", value, where)
+    return None if value is None else check_text(value, param="salt")
+
+
+def check_flag(value: Any, name: str, *, where: str) -> bool | None:
+    """True, False or None. Raises ``InvalidRequest`` with ``param=name``."""
+    if value is not None and not isinstance(value, bool):
+        raise _wrong_kind(name, "True or False", value, where)
+    return value
+
+
+def fresh_seed() -> int:
+    """A seed for a call that was given none."""
+    return secrets.randbits(MAX_SEED.bit_length())
+
+
+def _wrong_kind(name: str, kind: str, value: Any, where: str) -> InvalidRequest:
+    return InvalidRequest(f"{where}: {name} must be {kind}, not {_kind(value)}", param=name)
 
 
 # --- text -------------------------------------------------------------------------------------------------------
@@ -318,48 +375,13 @@ def _read_type(value: Any) -> OutputType:
 
 
 def _read_schema(value: Any) -> OutputType:
-    if isinstance(value, str):
-        return OutputType(Constraint(kind="json_schema", source=_schema_text(value)), json.loads)
-    if isinstance(value, bool | Mapping):
-        return OutputType(Constraint(kind="json_schema", source=_dumped(value)), json.loads)
+    if isinstance(value, str | bool | Mapping):
+        try:
+            source = schema_source(check_text(value, param="schema") if isinstance(value, str) else value)
+        except ValueError as error:
+            raise InvalidRequest(str(error), param="schema") from None
+        return OutputType(Constraint(kind="json_schema", source=check_text(source, param="schema")), json.loads)
     return _from_type(value, "schema")
-
-
-def _schema_text(text: str) -> str:
-    try:
-        schema = json.loads(check_text(text, param="schema"), object_pairs_hook=_without_duplicates)
-    except (ValueError, RecursionError) as error:
-        raise InvalidRequest(f"schema is not JSON: {error}", param="schema") from None
-    if not isinstance(schema, dict | bool):
-        raise InvalidRequest("schema must be a JSON object, true or false", param="schema")
-    return text
-
-
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a key stands twice in one object")
-    return found
-
-
-def _dumped(schema: Any) -> str:
-    """The schema as JSON text in its own key order; exact, so keys that are not text are refused."""
-    try:
-        text = json.dumps(_plain_json(schema), ensure_ascii=False, allow_nan=False)
-    except (ValueError, TypeError, RecursionError) as error:
-        raise InvalidRequest(f"schema cannot be written as JSON: {error}", param="schema") from None
-    return check_text(text, param="schema")
-
-
-def _plain_json(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        for key in value:
-            if not isinstance(key, str):
-                raise TypeError(f"the key {key!r} is not a string")
-        return {key: _plain_json(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain_json(item) for item in value]
-    return value
 
 
 def _from_type(value: Any, param: str) -> OutputType:

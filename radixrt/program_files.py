@@ -24,11 +24,12 @@ from rich.table import Table
 from tqdm import tqdm
 
 from radixrt.api import Usage
+from radixrt.arguments import fresh_seed
 from radixrt.client.protocol import EngineProtocol
 from radixrt.errors import InvalidRequest, RadixrtError
 from radixrt.frontend.program import Program
 from radixrt.frontend.run import Run
-from radixrt.frontend.seeds import derived_seed, fresh_seed
+from radixrt.frontend.seeds import derived_seed
 
 __all__ = ["load_program", "parse_arguments", "run_once", "run_rows"]
 

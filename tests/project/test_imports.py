@@ -18,7 +18,7 @@ FOLDERS = {
     "kernels": "radixrt.kernels",
 }
 # Shared vocabulary that every room may use.
-SHARED = {"api", "errors", "config", "arguments", "python_types", ""}
+SHARED = {"api", "errors", "config", "arguments", "python_types", "schema_source", ""}
 # room -> rooms (or single modules) it may import; its own room goes without saying.
 ALLOWED: dict[str, set[str]] = {
     "api": set(),
@@ -26,6 +26,7 @@ ALLOWED: dict[str, set[str]] = {
     "config": set(),
     "arguments": set(),
     "python_types": set(),
+    "schema_source": set(),
     "kernels": set(),
     "grammar": {"kernels.cpu"},
     "formats": set(),
