@@ -18,7 +18,6 @@ from radixrt.errors import ModelLoadError
 from radixrt.formats.gguf import GGUFFile
 from radixrt.formats.jsonfile import read_object
 from radixrt.formats.safetensors import SafetensorsFolder
-from radixrt.model.batch import Model
 from radixrt.model.config import DecoderConfig
 from radixrt.model.families import family_of_gguf, family_of_hf
 from radixrt.model.families.base import WeightNames
@@ -37,7 +36,7 @@ class LoadedModel(msgspec.Struct, frozen=True):
     may hold when nobody says otherwise. ``device`` and ``dtype`` are what "auto" turned into.
     """
 
-    model: Model
+    model: TorchRunner
     architecture: str
     parameters: int
     default_total_slots: int

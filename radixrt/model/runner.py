@@ -40,6 +40,7 @@ class TorchRunner:
         self._thread: int | None = None
         self._slots = 0
         self._pools: list[tuple[Tensor, Tensor]] = []
+        self._absent: NDArray[np.int64] = np.empty(0, np.int64)
 
     @property
     def config(self) -> DecoderConfig:
@@ -61,6 +62,10 @@ class TorchRunner:
     def default_total_slots(self) -> int:
         """Slots that fit a quarter of the free memory, at most 65,536."""
         return max(1, min(DEFAULT_SLOTS, int(free_memory(self._device) * POOL_SHARE) // self.bytes_per_slot))
+
+    def forbid(self, ids: Sequence[int]) -> None:
+        """Give the ids that stand for no token (padding of the vocabulary, gaps in it) the logit -inf from now on."""
+        self._absent = np.array(ids, np.int64)
 
     def allocate(self, total_slots: int) -> None:
         """Reserve the pool and run once, so that the first batch finds everything set up.
@@ -110,6 +115,8 @@ class TorchRunner:
                 self._tensor(batch.logit_index),
             )
             result: NDArray[np.float32] = logits.to("cpu", torch.float32).numpy()
+        if len(self._absent):
+            result[:, self._absent] = -np.inf
         return result
 
     def sample(

@@ -131,11 +131,12 @@ def load_runtime(model: str, config: EngineConfig) -> Runtime:
     source = resolve_model(model)
     tokenizer = load_tokenizer(source.path)
     loaded = load_model(source, config)
+    tokens, special = tokenizer.tokens(), tokenizer.special_ids
+    named = {i for i, token in enumerate(tokens) if token is not None} | special
+    loaded.model.forbid([i for i in range(loaded.model.vocab_size) if i not in named])
     total_slots = config.max_total_tokens or loaded.default_total_slots
     scheduler = Scheduler(loaded.model, config, total_slots=total_slots)
-    vocabulary = Vocabulary(
-        tokenizer.tokens(), tokenizer.eos_ids, tuple(sorted(tokenizer.special_ids)), loaded.model.vocab_size
-    )
+    vocabulary = Vocabulary(tokens, tokenizer.eos_ids, tuple(sorted(special)), loaded.model.vocab_size)
     info = ModelInfo(
         name=source.name,
         architecture=loaded.architecture,
