@@ -64,7 +64,7 @@ class TorchRunner:
         return max(1, min(DEFAULT_SLOTS, int(free_memory(self._device) * POOL_SHARE) // self.bytes_per_slot))
 
     def forbid(self, ids: Sequence[int]) -> None:
-        """Give the ids that stand for no token (padding of the vocabulary, gaps in it) the logit -inf from now on."""
+        """From now on the ids that stand for no token (padding of the vocabulary, gaps) get the logit -inf."""
         self._absent = np.array(ids, np.int64)
 
     def allocate(self, total_slots: int) -> None:
