@@ -13,7 +13,6 @@ Range = tuple[int, int]
 """First and last code point, both included."""
 
 MAX_CODE_POINT = 0x10FFFF
-_SURROGATES: Range = (0xD800, 0xDFFF)
 ALL_CHARACTERS: tuple[Range, ...] = ((0, 0xD7FF), (0xE000, MAX_CODE_POINT))
 """Every code point that can be encoded."""
 

@@ -9,6 +9,8 @@ about tokens.
 Policies, for what JSON leaves open:
 
 * key order: declared names in the order of the text, then names that are only required, then others (``objects``);
+* repeated names: never a declared name; others may repeat where nothing depends on it, the last one counts
+  (``objects``);
 * numbers: what must be an integer has no fraction; 1.0 is an integer by value (``numbers``);
 * strings: characters stand for themselves, with the mandatory and the short escapes (``languages``);
 * ``const`` and ``enum``: one canonical spelling, objects in their given order (``emit``);
@@ -16,9 +18,10 @@ Policies, for what JSON leaves open:
 * ``format``: those of the specification are asserted, others ignored or refused (``formats``);
 * up to draft-07 nothing beside ``$ref`` counts; unknown keywords are ignored, as the specification says.
 
-Refused: ``uniqueItems`` over more than a few listed values, a ``$dynamicRef`` with several possible targets,
-negated ``unevaluated*``, multiples of large numbers in unbounded ranges, patterns that are not
-regular, and schemas whose alternatives multiply beyond the stated limits.
+Refused: a number of members that only names differing from each other could reach (``minProperties`` well above
+the required ones where other names are open), ``uniqueItems`` over more than a few listed values, a ``$dynamicRef``
+with several possible targets, negated ``unevaluated*``, multiples of large numbers in unbounded ranges, patterns
+that are not regular, and schemas whose alternatives multiply beyond the stated limits.
 """
 
 from __future__ import annotations

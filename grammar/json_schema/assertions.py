@@ -183,9 +183,11 @@ class TypeAssertions:
             yield plain(ObjectShape(required=tuple(required)), *map(absent, required))
         low, high = int(keywords.get("minProperties", 0)), keywords.get("maxProperties")
         if low > 0:
-            yield plain(ObjectShape(low=low, origin=schema), ObjectShape(high=low - 1, origin=schema))
+            at_least = ObjectShape(low=low, origin=schema, low_blame=(schema, "minProperties"))
+            yield plain(at_least, ObjectShape(high=low - 1, origin=schema))
         if high is not None:
-            yield plain(ObjectShape(high=int(high), origin=schema), ObjectShape(low=int(high) + 1, origin=schema))
+            more = ObjectShape(low=int(high) + 1, origin=schema, low_blame=(schema, "maxProperties"))
+            yield plain(ObjectShape(high=int(high), origin=schema), more)
         if "propertyNames" in keywords:
             goal = self._goal(keywords["propertyNames"])
             if goal:
@@ -223,10 +225,12 @@ class TypeAssertions:
                     yield ObjectShape(rules=(wrong,), required=(name,), origin=schema)
             for language, value in patterns:
                 if self._goal(value):
-                    yield ObjectShape(somes=(SomeRule(language, self._goal(value, holds=False)),), origin=schema)
+                    wanted = SomeRule(language, self._goal(value, holds=False), (schema, "patternProperties"))
+                    yield ObjectShape(somes=(wanted,), origin=schema)
             if additional is not None and additional_goal:
                 others = self._languages.other_names(tuple(named), [language for language, _ in patterns])
-                yield ObjectShape(somes=(SomeRule(others, self._goal(additional, holds=False)),), origin=schema)
+                wanted = SomeRule(others, self._goal(additional, holds=False), (schema, "additionalProperties"))
+                yield ObjectShape(somes=(wanted,), origin=schema)
 
         yield Assertion(lambda: (ObjectShape(rules=(rule,), origin=schema),), lambda: tuple(fails()))
 

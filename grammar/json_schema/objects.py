@@ -2,14 +2,20 @@
 
 Key order policy: the declared names in schema order, then names that are only required, then all others in any
 order. A name is never declared twice and no other name repeats a declared one. Other names that are few (an enum in
-``propertyNames``, a small pattern) do not repeat each other either; that names of an endless language differ is
-more than a finite automaton can remember, so it is not checked. States share their tails: n optional names take 2n
-rules.
+``propertyNames``, a small pattern) do not repeat each other either.
+
+Repeated names policy: that names of an endless language differ is more than a finite automaton can remember, so
+they may repeat, and the value read last counts, as ``json.loads`` has it. The text is valid for all that: what is
+said of a name holds for every value under it; a member that some demand was waiting for (``SomeRule``) is followed
+only by members that cannot undo it; and a number of members that repetition could feign is refused.
+
+States share their tails: n optional names take 2n rules.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import combinations
 from typing import Final, NamedTuple
 
 from radixrt.errors import UnsupportedConstraint
@@ -17,7 +23,7 @@ from radixrt.grammar.cfg import GrammarBuilder, Symbol
 from radixrt.grammar.json_schema.languages import Languages
 from radixrt.grammar.json_schema.members import Named, Other, named_members, other_members
 from radixrt.grammar.json_schema.reason import Reasoner
-from radixrt.grammar.json_schema.shapes import Goal, ObjectShape, SomeRule, join_goals
+from radixrt.grammar.json_schema.shapes import Goal, ObjectShape, join_goals
 from radixrt.grammar.json_schema.spacing import Spacing
 from radixrt.grammar.rx import Rx
 
@@ -32,6 +38,7 @@ class _State(NamedTuple):
     members: int  # so far, as far as the bounds care
     open: frozenset[int]  # the demands (indices of SomeRule) that no member has met yet
     used: frozenset[int] = frozenset()  # which of the few other names have been taken
+    kept: frozenset[int] = frozenset()  # the demands that a name met which may repeat: later members keep to them
 
 
 class ObjectEmitter:
@@ -49,11 +56,11 @@ class ObjectEmitter:
         self.languages = languages
         self.spacing = spacing
         self.value = value
-        self._reasoner = reasoner
+        self.reasoner = reasoner
 
     def alternatives(self, shape: ObjectShape) -> list[list[Symbol]]:
         """The ways to spell an object of this shape, each a sequence of symbols."""
-        named = named_members(shape, self.languages, self._reasoner)
+        named = named_members(shape, self.languages, self.reasoner)
         if named is None:
             return []
         return _Object(self, shape, named, other_members(shape, self.languages)).alternatives()
@@ -84,6 +91,7 @@ class _Object:
         self._few, self._others = self._divided(others)
         required = sum(member.required for member in named)
         most = len(named) + len(self._few) if not self._others else None
+        self._check_names_that_may_repeat(required)
         self._low = shape.low if shape.low > required else 0
         self._high = shape.high if shape.high is not None and (most is None or most > shape.high) else None
         self._cap = self._high if self._high is not None else self._low
@@ -108,6 +116,27 @@ class _Object:
             else:
                 few.extend(Named(name, other.goal, False) for name in names)
         return few, many
+
+    def _check_names_that_may_repeat(self, required: int) -> None:
+        """Refuse what is only true of names that differ from each other.
+
+        One member beyond the required ones is a new name in any case. Of two that count, one may be the other
+        again. And where two demands can be met by different members only, each would undo the other.
+        """
+        shape, languages, reasoner = self._shape, self._emitter.languages, self._emitter.reasoner
+        counts = shape.low > required + 1
+        demands = [some for some in shape.somes if some.goal]
+        if not counts and len(demands) < 2:
+            return
+        names = languages.union([o.language for o in self._others if not reasoner.is_empty_goal(o.goal)])
+        if counts and shape.low_blame is not None and not languages.is_empty(names):
+            schema, keyword = shape.low_blame
+            raise schema.refuse(keyword, "it would count names that no part of the schema declares and may repeat")
+        for one, other in combinations(demands, 2):
+            shared = languages.all_of((one.language, other.language, names))
+            if other.blame is not None and not languages.is_empty(shared):
+                schema, keyword = other.blame
+                raise schema.refuse(keyword, "its negation beside another one, over names that may repeat")
 
     def alternatives(self) -> list[list[Symbol]]:
         builder, spacing = self._builder, self._emitter.spacing
@@ -160,7 +189,7 @@ class _Object:
         elif state.place < len(self._named):
             member = self._named[state.place]
             for goal, still_open in self._demands(member, state.open):
-                after = self._rest_of(_State(state.place + 1, count, still_open))
+                after = self._rest_of(_State(state.place + 1, count, still_open, kept=state.kept))
                 ways.append([self._emitter.key(member.name), self._emitter.value(goal), after])
             if not member.required:
                 ways.append([self._next_of(state._replace(place=state.place + 1))])
@@ -168,11 +197,13 @@ class _Object:
             for index, member in enumerate(self._few):
                 if index not in state.used:
                     for goal, still_open in self._demands(member, state.open):
-                        after = self._rest_of(_State(state.place, count, still_open, state.used | {index}))
+                        used = state.used | {index}
+                        after = self._rest_of(_State(state.place, count, still_open, used, state.kept))
                         ways.append([self._emitter.key(member.name), self._emitter.value(goal), after])
             for other in self._others:
-                for keys, goal, still_open in self._other_demands(other, state.open):
-                    after = self._rest_of(_State(state.place, count, still_open, state.used))
+                for keys, goal, still_open in self._other_demands(other, state):
+                    met = {index for index in state.open - still_open if self._shape.somes[index].goal}
+                    after = self._rest_of(_State(state.place, count, still_open, state.used, state.kept | met))
                     ways.append([self._key_symbol(keys), self._emitter.value(goal), after])
         self._builder.define(self._next[state], *ways)
 
@@ -190,15 +221,25 @@ class _Object:
                 ways.extend([(join_goals(goal, some.goal), left - {index}) for goal, left in ways])
         return ways
 
-    def _other_demands(self, other: Other, open_: frozenset[int]) -> list[tuple[Rx, Goal, frozenset[int]]]:
-        """The same for any other member."""
-        ways = [(other.language, other.goal, open_)]
-        for index in sorted(open_):
-            some: SomeRule = self._shape.somes[index]
+    def _other_demands(self, other: Other, state: _State) -> list[tuple[Rx, Goal, frozenset[int]]]:
+        """The same for any other member. It may have the name that met a demand, so it must meet that one too."""
+        languages = self._emitter.languages
+        ways = [(other.language, other.goal, state.open)]
+        for index in sorted(state.kept):
+            some = self._shape.somes[index]
+            outside = languages.complement(some.language)
+            inside = [
+                (languages.all_of((language, some.language)), join_goals(goal, some.goal), left)
+                for language, goal, left in ways
+            ]
+            ways = [(languages.all_of((language, outside)), goal, left) for language, goal, left in ways]
+            ways = [way for way in ways + inside if not languages.is_empty(way[0])]
+        for index in sorted(state.open):
+            some = self._shape.somes[index]
             ways.extend(
                 [
                     (
-                        self._emitter.languages.all_of((language, some.language)),
+                        languages.all_of((language, some.language)),
                         join_goals(goal, some.goal),
                         left - {index},
                     )

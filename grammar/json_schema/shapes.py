@@ -18,6 +18,7 @@ from radixrt.grammar.json_schema.values import JsonType, JsonValue, Number, valu
 __all__ = [
     "ANY_SHAPE",
     "ArrayShape",
+    "Blame",
     "CountRule",
     "FiniteShape",
     "Goal",
@@ -37,6 +38,7 @@ __all__ = [
 ]
 
 Goal = tuple[tuple[Schema, bool], ...]  # every schema must hold (True) or fail (False); () is any value
+Blame = tuple[Schema, str]  # the schema and the keyword of it that a refusal names
 
 
 def goal_of(schema: Schema, holds: bool = True) -> Goal:
@@ -160,6 +162,7 @@ class SomeRule:
 
     language: int
     goal: Goal
+    blame: Blame | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +174,7 @@ class ObjectShape:
     names: tuple[int, ...] = ()  # languages every name is in
     somes: tuple[SomeRule, ...] = ()
     origin: Schema | None = None
+    low_blame: Blame | None = field(default=None, compare=False)  # what demands ``low``
 
 
 Shape = FiniteShape | NumberShape | StringShape | ArrayShape | ObjectShape
@@ -231,6 +235,7 @@ def meet(left: _Structural, right: _Structural) -> _Structural:
             names=_joined(left.names, right.names),
             somes=_joined(left.somes, right.somes),
             origin=left.origin or right.origin,
+            low_blame=left.low_blame if left.low >= right.low else right.low_blame,
         )
     raise TypeError("shapes of different types have no conjunction")
 

@@ -6,6 +6,8 @@ import json
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
+from decimal import Decimal, localcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ pytestmark = pytest.mark.corpus
 # open set of values, and two with a oneOf whose branches overlap in too many ways.
 SAMPLE_RIGHT = 539
 # Tests of the official suite, optional formats included; what is missing is refused by name or spelled otherwise.
-SUITE_RIGHT = 1886
+SUITE_RIGHT = 1882
 
 
 def rows(corpus: Path, name: str) -> Iterator[dict[str, Any]]:
@@ -97,30 +99,23 @@ def random_text(language: Any, rng: random.Random) -> bytes | None:
     return None
 
 
-def without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len(dict(pairs)) < len(pairs):
-        raise LookupError("a name stands twice")
-    return dict(pairs)
-
-
 def test_random_output_is_valid(compiled: Callable[..., Any], corpus: Path) -> None:
     rng = random.Random(5)
-    schemas = [row["schema"] for row in rows(corpus, "jsonschemabench_sample.jsonl")]
+    exact = partial(json.loads, parse_float=Decimal)
+    schemas = [exact(json.dumps(row["schema"])) for row in rows(corpus, "jsonschemabench_sample.jsonl")]
     checked = 0
     for schema in rng.sample(schemas, 40):
         try:
-            language = compiled(json.dumps(schema))
+            language = compiled(schema)
         except InvalidRequest:
             continue
         cls = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
         text = random_text(language, rng)
         if text is None:
             continue
-        try:
-            value = json.loads(text, object_pairs_hook=without_duplicates)
-        except LookupError:
-            continue  # names that no part of the schema declares may repeat
-        errors = list(cls(schema, format_checker=cls.FORMAT_CHECKER).iter_errors(value))
+        value = json.loads(text, parse_float=Decimal)  # a name that stands twice has its last value
+        with localcontext(prec=2000):
+            errors = list(cls(schema, format_checker=cls.FORMAT_CHECKER).iter_errors(value))
         assert errors == [], text
         checked += 1
     assert checked > 20
