@@ -30,8 +30,11 @@ class CompiledGrammar:
         limits: GrammarLimits,
         shared: SharedRows,
         encode: Encode | None = None,
+        *,
+        free: bool = False,
     ) -> None:
         self.vocab = vocab
+        self._free = free  # no constraint at all: tokens that spell no text are as good as any
         self._encode = encode
         self._lock = threading.Lock()
         self._automaton = Automaton(Machine(grammar, limits), vocab, limits, shared)
@@ -43,6 +46,8 @@ class CompiledGrammar:
                 text = text.encode()
             except UnicodeEncodeError:  # a lone surrogate is no text
                 return False
+        if self._free:
+            return _is_utf8(text)
         return self._current().accepts(text)
 
     def matcher(
@@ -65,7 +70,7 @@ class CompiledGrammar:
             raise InvalidRequest(f"prefix must be bytes, not {type(prefix).__name__}", param="prefix")
         if prefix_ids and b"".join(self.vocab.token_bytes(token) or b"" for token in prefix_ids) != prefix:
             raise InvalidRequest("prefix_ids must spell prefix", param="prefix_ids")
-        return Matcher(self._current(), ends, prefix, self._encode, prefix_ids)
+        return Matcher(self._current(), ends, prefix, self._encode, prefix_ids, free=self._free)
 
     @property
     def nbytes(self) -> int:
@@ -78,3 +83,11 @@ class CompiledGrammar:
             if self._automaton.is_full:
                 self._automaton = self._automaton.fresh()
             return self._automaton
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -12,7 +12,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, Final
 
 from radixrt.api import Constraint
 from radixrt.errors import ErrorInfo, InvalidRequest, RadixrtError, UnsupportedConstraint
@@ -32,6 +32,15 @@ __all__ = ["Compiler"]
 
 _Key = tuple[object, ...]
 
+_PARAMS: Final = {
+    "regex": "regex",
+    "ebnf": "grammar",
+    "json_schema": "schema",
+    "choices": "choices",
+    "any_text": None,
+}
+"""The argument that a constraint came in, by its kind."""
+
 
 class Compiler:
     """Compiles constraints for one vocabulary. Safe to use from several threads.
@@ -39,7 +48,8 @@ class Compiler:
     ``encode`` gives the canonical tokens of a text in mid-sequence, without special tokens; with it
     ``Matcher.forced_tokens`` can force more than single-choice tokens. ``max_entries`` and ``max_bytes`` bound the
     cache. Every method raises ``InvalidRequest`` for what is malformed, ``UnsupportedConstraint`` for what cannot
-    be represented exactly or costs too much, ``UnsatisfiableConstraint`` for what no text satisfies.
+    be represented exactly or costs too much, ``UnsatisfiableConstraint`` for what no text satisfies; ``param`` is
+    the argument that the constraint came in: ``regex``, ``grammar``, ``schema``, ``choices``, or an option's name.
     """
 
     def __init__(
@@ -114,20 +124,27 @@ class Compiler:
     def lark(self, text: str) -> CompiledGrammar:
         """Grammars in Lark notation: not available yet, always refused."""
         self._check_text(text, "grammar")
-        raise UnsupportedConstraint("grammars in Lark notation are not available yet", keyword="lark")
+        raise UnsupportedConstraint(
+            "grammars in Lark notation are not available yet", keyword="lark", param="grammar"
+        )
 
     def structural_tag(self, spec: Any) -> CompiledGrammar:
         """Free text with constrained parts: not available yet, always refused."""
-        raise UnsupportedConstraint("structural tags are not available yet", keyword="structural_tag")
+        raise UnsupportedConstraint(
+            "structural tags are not available yet", keyword="structural_tag", param="structural_tag"
+        )
 
     def any_text(self) -> CompiledGrammar:
-        """Every text (valid UTF-8), the empty one included."""
+        """Every text, the empty one included: no constraint, for a text that has nothing but a prefix to repeat.
+
+        Once the prefix is read, a matcher of it allows every id of the vocabulary, special ones and padding too.
+        """
 
         def build() -> Grammar:
             builder = GrammarBuilder(pool := self._pool())
-            return builder.build(builder.terminal(pool.text))
+            return builder.build(builder.terminal(pool.all))
 
-        return self._cached(("any_text",), build)
+        return self._cached(("any_text",), build, free=True)
 
     def compile(self, constraint: Constraint) -> CompiledGrammar:
         """Dispatch on ``constraint.kind``."""
@@ -171,7 +188,7 @@ class Compiler:
                 f"{param} is longer than {self.limits.source_chars} characters", keyword="source_chars", param=param
             )
 
-    def _cached(self, key: _Key, build: Callable[[], Grammar]) -> CompiledGrammar:
+    def _cached(self, key: _Key, build: Callable[[], Grammar], free: bool = False) -> CompiledGrammar:
         try:
             hash(key)
         except TypeError as error:
@@ -184,7 +201,7 @@ class Compiler:
                 future: Future[CompiledGrammar | ErrorInfo] = Future()
                 self._cache[key] = future
         if known is None:
-            self._compile(key, future, build)
+            self._compile(key, future, build, free)
             known = future
         found = known.result()
         if isinstance(found, ErrorInfo):
@@ -192,12 +209,17 @@ class Compiler:
         return found
 
     def _compile(
-        self, key: _Key, future: Future[CompiledGrammar | ErrorInfo], build: Callable[[], Grammar]
+        self, key: _Key, future: Future[CompiledGrammar | ErrorInfo], build: Callable[[], Grammar], free: bool
     ) -> None:
         """Compile for everybody who waits for ``future``. A bug in here is raised to them, and not remembered."""
         try:
-            future.set_result(CompiledGrammar(build(), self.vocab, self.limits, self._shared, self._encode))
+            grammar = build()
+            future.set_result(
+                CompiledGrammar(grammar, self.vocab, self.limits, self._shared, self._encode, free=free)
+            )
         except RadixrtError as error:
+            if error.param is None:  # the passes know what is wrong, not which argument it came from
+                error.param = _PARAMS[str(key[0])]
             future.set_result(error.to_info())
         except BaseException as error:  # noqa: BLE001  # handed to all who wait, raised there
             with self._lock:

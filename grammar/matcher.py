@@ -39,7 +39,9 @@ class _Place(NamedTuple):
 class Matcher:
     """One text under a compiled grammar. Not thread-safe; different matchers of one grammar may run in parallel.
 
-    After an end token the text is over: only end tokens are allowed then, and ``is_accepting`` stays true.
+    After an end token the text is over: only end tokens are allowed then, and ``is_accepting`` stays true. A
+    ``free`` text is under no constraint once its prefix is read: every id below the vocabulary's size is allowed
+    at any time, as without a matcher.
     """
 
     def __init__(
@@ -49,6 +51,8 @@ class Matcher:
         prefix: bytes,
         encode: Encode | None,
         prefix_ids: Sequence[int] = (),
+        *,
+        free: bool = False,
     ) -> None:
         self.error: Exception | None = None
         """Why the matcher failed, or None."""
@@ -57,13 +61,16 @@ class Matcher:
         self._prefix = prefix
         self._prefix_ids = tuple(prefix_ids)
         self._encode = encode
+        self._free = free
         self._place = _Place(0, automaton.start, False)
         self._places: list[_Place] = []
         self._tokens: list[int] = []
 
     def copy(self) -> Matcher:
         """An independent matcher at the same place."""
-        twin = Matcher(self._automaton, self._end_ids, self._prefix, self._encode, self._prefix_ids)
+        twin = Matcher(
+            self._automaton, self._end_ids, self._prefix, self._encode, self._prefix_ids, free=self._free
+        )
         twin.error = self.error
         twin._place = self._place
         twin._places = list(self._places)
@@ -115,7 +122,12 @@ class Matcher:
         self._place = following
         return True
 
+    def _is_free(self, place: _Place) -> bool:
+        return self._free and place.prefix == len(self._prefix)
+
     def _after_token(self, token: int) -> _Place | None:
+        if self._is_free(self._place):
+            return self._place if 0 <= token < self.vocab_size else None
         if token in self._end_ids:
             return self._place._replace(ended=True) if self._accepting(self._place) else None
         place = self._place
@@ -185,7 +197,7 @@ class Matcher:
     def _pending_state(self) -> int | None:
         """The state whose row ``fill_mask`` would have to compute."""
         place = self._place
-        if self.failed or place.ended or place.prefix < len(self._prefix):
+        if self.failed or place.ended or self._free or place.prefix < len(self._prefix):
             return None
         return None if self._automaton.has_row(place.state) else place.state
 
@@ -196,6 +208,8 @@ class Matcher:
             return np.zeros(self._automaton.vocab.words, np.uint32)
         if place.prefix < len(self._prefix):
             return self._healing_row(place)
+        if self._free:
+            return free_row(self.vocab_size).view(np.uint32)
         return self._automaton.row(place.state)
 
     def _healing_row(self, place: _Place) -> Row:
@@ -313,6 +327,14 @@ def _text(data: bytes) -> str | None:
     return None
 
 
+def free_row(size: int) -> npt.NDArray[np.int32]:
+    """The mask row of a text without a constraint: ones for every id below ``size``, zeros in the padding."""
+    row = np.full((size + 31) // 32, -1, np.int32)
+    if size % 32:
+        row[-1] = (1 << size % 32) - 1
+    return row
+
+
 def fill_masks(matchers: Sequence[object], bitmask: npt.NDArray[np.int32], *, size: int | None = None) -> None:
     """Fill a batch: row i of ``bitmask`` (contiguous int32 [rows, words]) for ``matchers[i]``, ``Matcher`` or None.
 
@@ -338,9 +360,7 @@ def fill_masks(matchers: Sequence[object], bitmask: npt.NDArray[np.int32], *, si
     _prepare(checked)
     for matcher, row in zip(checked, bitmask, strict=False):
         if matcher is None:
-            row[:] = -1
-            if width % 32:
-                row[-1] = (1 << width % 32) - 1
+            row[:] = free_row(width)
         else:
             matcher.fill_mask(row)
 

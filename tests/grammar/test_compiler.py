@@ -114,6 +114,38 @@ def test_any_text_is_any_valid_text(bytes_compiler: Compiler) -> None:
     assert not grammar.matches(b"\xff")
 
 
+@pytest.mark.parametrize(
+    ("kind", "param", "sources"),
+    [
+        ("regex", "regex", [r"[^\s\S]", "(", "(?!)", "a++a", r"(a)\1", "a" * 10**7]),
+        ("ebnf", "grammar", ["root ::= root", "root ::= (", "", 'root ::= "a" root', "a ::= b", "x" * 10**7]),
+        ("lark", "grammar", ['start: "a"']),
+        ("structural_tag", "structural_tag", ["{}"]),
+        (
+            "json_schema",
+            "schema",
+            ["false", "{", '{"type":1}', '{"not":{}}', '{"uniqueItems":true}', '{"minProperties":2}', '"x"', ""],
+        ),
+    ],
+)
+def test_errors_name_the_argument_that_gave_the_constraint(
+    kind: Any, param: str, sources: list[str], bytes_compiler: Compiler
+) -> None:
+    for source in sources:
+        for _ in range(2):  # the second one comes out of the cache
+            with pytest.raises(InvalidRequest) as caught:
+                bytes_compiler.compile(Constraint(kind=kind, source=source))
+            assert caught.value.param == param, source[:20]
+
+
+def test_errors_in_choices_name_them(bytes_compiler: Compiler) -> None:
+    small = Compiler(bytes_compiler.vocab, GrammarLimits(compile_fuel=10))
+    for compiler, choices in [(bytes_compiler, ()), (bytes_compiler, ("a", "a")), (small, ("a" * 100, "b" * 100))]:
+        with pytest.raises(InvalidRequest) as caught:
+            compiler.compile(Constraint(kind="choices", choices=choices))
+        assert caught.value.param == "choices"
+
+
 def test_dispatch(bytes_compiler: Compiler) -> None:
     assert bytes_compiler.compile(Constraint(kind="choices", choices=("x", "y"))).matches("y")
     assert bytes_compiler.compile(Constraint(kind="ebnf", source='root ::= "x"')).matches("x")

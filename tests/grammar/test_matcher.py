@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 from radixrt.errors import InvalidRequest
-from radixrt.grammar import CompiledGrammar, Compiler, GrammarLimits, Matcher, Vocabulary
+from radixrt.grammar import CompiledGrammar, Compiler, GrammarLimits, Matcher, Vocabulary, fill_masks
 
 Allowed = Callable[[Matcher], set[int]]
 BruteForce = Callable[[CompiledGrammar, Matcher], set[int]]
@@ -204,6 +205,47 @@ def test_a_prefix_is_spelled_in_its_usual_tokens_or_gone_beyond(allowed_ids: All
     assert allowed_ids(matcher) == {5, 6}
     with pytest.raises(InvalidRequest, match="prefix_ids"):
         Compiler(vocab).regex("b+").matcher(prefix=b"abc", prefix_ids=[2, 1])
+
+
+def test_a_healed_text_without_a_constraint_is_free_once_the_prefix_is_read(
+    toy_vocab: Vocabulary, allowed_ids: Allowed, brute_force: BruteForce
+) -> None:
+    grammar = Compiler(toy_vocab, encode=lambda text: list(text.encode())).any_text()
+    end = toy_vocab.eos_ids[0]
+    everything = set(range(toy_vocab.size))
+    matcher = grammar.matcher(prefix=b"ab")
+    assert allowed_ids(matcher) == brute_force(grammar, matcher)
+    assert allowed_ids(matcher) == {
+        i for i, t in enumerate(toy_vocab.tokens) if t and (t.startswith(b"ab") or b"ab".startswith(t))
+    }
+    assert not matcher.is_accepting
+    assert not matcher.accept(end)
+    assert matcher.accept(ord("a"))
+    assert matcher.accept(ord("b"))
+    # What is no text, what ends the text and what stands for nothing is all as allowed as without a matcher.
+    specials = [*toy_vocab.special_ids, end, toy_vocab.size - 1]
+    for token in [0xFF, *specials, ord("x"), end, 0xC3, ord("y")]:
+        assert allowed_ids(matcher) == brute_force(grammar, matcher) == everything
+        assert matcher.is_accepting
+        assert not matcher.is_complete
+        assert matcher.forced_tokens() == []
+        assert matcher.copy().accept(end)
+        assert matcher.accept(token)
+    for token in (-1, toy_vocab.size):
+        assert not matcher.accept(token)
+    masks = np.zeros((2, toy_vocab.words), np.int32)
+    fill_masks([matcher, None], masks)
+    assert masks[0].tolist() == masks[1].tolist()
+    matcher.rollback(len(specials) + 6)  # back into the prefix
+    assert allowed_ids(matcher) == brute_force(grammar, matcher) != everything
+    assert not matcher.failed
+
+
+def test_a_token_may_go_beyond_the_prefix_of_a_free_text_in_any_way() -> None:
+    vocab = Vocabulary([b"a", b"a\xff", b"ab", b"b", None], [4])
+    for token, is_possible in enumerate([True, True, True, False, False]):
+        matcher = Compiler(vocab).any_text().matcher(prefix=b"a", prefix_ids=[0])
+        assert matcher.accept(token) == matcher.is_accepting == is_possible
 
 
 # --- forced tokens ---
