@@ -63,6 +63,12 @@ def python_class(letter: str, ascii_only: bool) -> tuple[Range, ...]:
 
 
 def ignoring_case(ranges: Sequence[Range], ascii_only: bool) -> tuple[Range, ...]:
+    """See ``_ignoring_case``; a pattern asks for the same few letters again and again."""
+    return _ignoring_case(tuple(ranges), ascii_only)
+
+
+@functools.lru_cache(maxsize=4096)
+def _ignoring_case(ranges: tuple[Range, ...], ascii_only: bool) -> tuple[Range, ...]:
     """The characters that ``re.IGNORECASE`` lets a class of these characters match.
 
     ``ranges`` as written: to ``re`` some ranges are more than the characters in them.

@@ -18,7 +18,9 @@ class GrammarLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Bounds for one grammar. All are counts, except the sizes in bytes."""
 
     source_chars: int = 2_000_000
-    """Characters of a pattern, a grammar text or all choices together."""
+    """Characters of a grammar text, a schema or all choices together."""
+    pattern_chars: int = 150_000
+    """Characters of one regular expression."""
     nesting: int = 100
     """Depth of groups in a regular expression."""
     compile_fuel: int = 700_000

@@ -40,6 +40,7 @@ def regex_term(pool: Pool, pattern: str, limits: GrammarLimits | None = None) ->
     with keyword and column for back-references, conditionals and the like.
     """
     limits = limits or GrammarLimits()
+    _check_length(pattern, limits, "regex")
     return _translated(pool, parse_python(pattern, limits))
 
 
@@ -49,7 +50,18 @@ def ecma_search(pool: Pool, pattern: str, limits: GrammarLimits | None = None) -
     Raises as ``regex_term`` does, with param ``pattern``.
     """
     limits = limits or GrammarLimits()
+    _check_length(pattern, limits, "pattern")
     return _translated(pool, _searching(parse_ecma(pattern, limits)))
+
+
+def _check_length(pattern: str, limits: GrammarLimits, param: str) -> None:
+    """Refuse before parsing: what the parsers do is not charged as fuel."""
+    if len(pattern) > limits.pattern_chars:
+        raise UnsupportedConstraint(
+            f"a regular expression of {len(pattern)} characters, the limit is {limits.pattern_chars}",
+            keyword="pattern_chars",
+            param=param,
+        )
 
 
 def _translated(pool: Pool, node: Node) -> Rx:
@@ -107,13 +119,16 @@ class _Translator:
 
     def _sequence(self, parts: tuple[Node, ...], first: bool, last: bool) -> Rx:
         pool = self._pool
+        pool.fuel.spend(len(parts))
         terms = []
+        end = len(parts)  # from here on nothing takes a character
+        while end and _is_zero_width(parts[end - 1]):
+            end -= 1
         for i, part in enumerate(parts):
-            follow = parts[i + 1 :]
             if isinstance(part, Repeat) and part.possessive:
-                self._check_possessive(part, follow, last)
+                self._check_possessive(part, parts[i + 1 :], last)
                 part = part._replace(possessive=False)
-            terms.append(self.translate(part, first, last and all(map(_is_zero_width, follow))))
+            terms.append(self.translate(part, first, last and i + 1 >= end))
             first = first and _is_zero_width(part)
         if not last:
             return pool.concat(*terms)

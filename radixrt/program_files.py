@@ -2,7 +2,8 @@
 
 An output file holds one JSON object a row: ``row`` (its number in the input, from 0), then ``value``, ``outputs``
 (the text of every named node), ``usage`` and ``seed``, or ``error``. Rows that stand in it without an error are not
-run again, so an interrupted run is resumed by the same command.
+run again, so an interrupted run is resumed by the same command; a row that failed is tried again and its old line
+is taken out.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ def run_once(
             console.print(f"[bold]{name}[/bold]: ", end="")
             console.print(text, markup=False, highlight=False)
     console.print("[bold]value[/bold]: ", end="")
-    console.print(json.dumps(_jsonable(run.value), ensure_ascii=False), markup=False, highlight=False)
+    console.print(_shown(run.value), markup=False, highlight=False)
     console.print(usage_table(run.usage, seconds, programs=1))
 
 
@@ -133,7 +134,7 @@ def run_rows(
             # The seed belongs to the row's number in the file, so a resumed run repeats what it would have done.
             yield {"seed": derived_seed(seed, "row", index), **common, **row}
 
-    stream = out.open("a", encoding="utf-8") if out is not None else sys.stdout
+    stream = _opened(out) if out is not None else sys.stdout
     options = {name: value for name, value in settings.items() if name != "seed"}
     with tqdm(total=total, initial=len(done), unit="row", file=sys.stderr, disable=None) as bar:
         try:
@@ -141,11 +142,16 @@ def run_rows(
                 prepared(), engine=engine, concurrency=concurrency, keep_trace=False, progress=False, **options
             )
             for run in runs.as_completed():
-                _write(stream, numbers[run.index or 0], run)
+                failed += not _write(stream, numbers[run.index or 0], run)
                 finished += 1
-                failed += run.error is not None
                 usage = usage + run.usage
                 bar.update()
+        except KeyboardInterrupt:
+            if out is not None:
+                tqdm.write(
+                    f"interrupted: {finished} rows done; the same command goes on from here", file=sys.stderr
+                )
+            raise
         finally:
             if out is not None:
                 stream.close()
@@ -154,8 +160,16 @@ def run_rows(
     if done:
         console.print(f"{len(done)} rows were already in {out}")
     if failed:
-        console.print(f"{failed} rows failed", style="bold red")
+        where = f"their errors are in {out}; the same command tries them again" if out is not None else "see above"
+        console.print(f"{failed} rows failed: {where}", style="bold red")
     return failed
+
+
+def _opened(path: Path) -> IO[str]:
+    try:
+        return path.open("a", encoding="utf-8")
+    except OSError as error:
+        raise InvalidRequest(f"cannot write results to {path}: {error}", param="--out") from error
 
 
 def _read_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -171,16 +185,13 @@ def _read_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _finished_rows(path: Path) -> set[int]:
-    """The rows that stand in an output file without an error. A last line that was cut off is cut away."""
+    """The rows that stand in an output file without an error; everything else in it is taken out."""
     if not path.exists():
         return set()
     data = path.read_bytes()
-    whole = data.rfind(b"\n") + 1
-    if whole < len(data):
-        with path.open("r+b") as file:
-            file.truncate(whole)
-    done = set()
-    for line in data[:whole].splitlines():
+    whole = data.rfind(b"\n") + 1  # a line that was cut off ends the file
+    done: dict[int, bytes] = {}
+    for line in data[:whole].splitlines(keepends=True):
         try:
             entry = msgspec.json.decode(line, type=dict[str, Any])
             row, error = entry["row"], entry.get("error")
@@ -189,22 +200,42 @@ def _finished_rows(path: Path) -> set[int]:
                 f"{path} holds a line that is no result of a run: {problem}", param="--out"
             ) from problem
         if error is None:
-            done.add(row)
-    return done
+            done[row] = line
+    kept = b"".join(done.values())
+    if kept != data:
+        aside = path.with_name(path.name + ".new")
+        aside.write_bytes(kept)
+        aside.replace(path)
+    return set(done)
 
 
-def _write(stream: IO[str], index: int, run: Run) -> None:
-    entry: dict[str, Any] = {"row": index, "seed": run.seed}
-    if run.error is None:
-        entry["value"] = _jsonable(run.value)
-    else:
-        error = run.error
+def _write(stream: IO[str], index: int, run: Run) -> bool:
+    """Write the line of a row; False when the row failed, also by a result that JSON cannot hold."""
+    entry: dict[str, Any] = {"row": index, "seed": run.seed, "usage": msgspec.to_builtins(run.usage)}
+    error = run.error
+    try:
+        entry["outputs"] = _outputs(run)
+        if error is None:
+            entry["value"] = _jsonable(run.value)
+            line = _line(entry)
+    except (ValueError, RecursionError) as problem:  # what has no JSON: cycles, lone surrogates, odd bytes, NaN
+        entry.pop("value", None)
+        entry.pop("outputs", None)
+        error = InvalidRequest(f"the row's result has no JSON form: {problem}", param="value")
+    if error is not None:
         code = error.code if isinstance(error, RadixrtError) else type(error).__name__
-        entry["error"] = {"code": code, "message": str(error)}
-    entry["outputs"] = _outputs(run)
-    entry["usage"] = msgspec.to_builtins(run.usage)
-    stream.write(json.dumps(entry, ensure_ascii=False) + "\n")
+        message = str(error).encode("utf-8", "backslashreplace").decode()
+        entry["error"] = {"code": code, "message": message}
+        line = _line(entry)
+    stream.write(line)
     stream.flush()
+    return error is None
+
+
+def _line(entry: dict[str, Any]) -> str:
+    line = json.dumps(entry, ensure_ascii=False, allow_nan=False) + "\n"
+    line.encode()
+    return line
 
 
 def _outputs(run: Run) -> dict[str, list[str]]:
@@ -217,6 +248,14 @@ def _outputs(run: Run) -> dict[str, list[str]]:
 
 def _jsonable(value: Any) -> Any:
     return pydantic_core.to_jsonable_python(value, fallback=str)
+
+
+def _shown(value: Any) -> str:
+    """The value as JSON, or as Python shows it where it has no JSON form."""
+    try:
+        return json.dumps(_jsonable(value), ensure_ascii=False, allow_nan=False)
+    except (ValueError, RecursionError):
+        return repr(value)
 
 
 def usage_table(usage: Usage, seconds: float, *, programs: int) -> Table:

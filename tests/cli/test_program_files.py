@@ -152,3 +152,40 @@ def test_the_other_commands_answer() -> None:
     assert runner.invoke(app, ["serve"]).exit_code == 2
     assert runner.invoke(app, ["run", "x.py:y", "--chunk", "many"]).exit_code == 2
     assert runner.invoke(app, ["run", "x.py:y", "--out", "z"]).exit_code != 0
+
+
+@pytest.mark.parametrize(
+    "result",
+    ["float('nan')", r"'\ud800'", r"b'\xff'", "cycle", r"{'\ud800': 1}"],
+)
+def test_a_result_without_json_fails_its_row_alone(engine: rx.Engine, tmp_path: Path, result: str) -> None:
+    path = tmp_path / "odd.py"
+    path.write_text(
+        "import radixrt as rx\ncycle = []\ncycle.append(cycle)\n"
+        f"@rx.program\ndef odd(s, bad):\n    return {result} if bad else 1\n"
+    )
+    rows = _rows(tmp_path / "in.jsonl", [{"bad": False}, {"bad": True}, {"bad": False}])
+    out = tmp_path / "out.jsonl"
+    odd = load_program(f"{path}:odd")
+    for _ in range(2):  # the second time the failed row alone is tried again, and still has one line
+        assert run_rows(odd, {}, rows, out, engine, {}, 4) == 1
+        results = _results(out)
+        assert len(out.read_text().splitlines()) == 3
+        assert "error" in results[1]
+        assert [results[0]["value"], results[2]["value"]] == [1, 1]
+    run_once(odd, {"bad": True}, engine, {})
+
+
+def test_an_error_with_odd_characters_is_written(engine: rx.Engine, tmp_path: Path) -> None:
+    path = tmp_path / "odd.py"
+    path.write_text("import radixrt as rx\n@rx.program\ndef odd(s):\n    raise ValueError('\\ud800 bad')\n")
+    out = tmp_path / "out.jsonl"
+    assert run_rows(load_program(f"{path}:odd"), {}, _rows(tmp_path / "in.jsonl", [{}]), out, engine, {}, 4) == 1
+    assert "bad" in _results(out)[0]["error"]["message"]
+
+
+def test_an_output_that_cannot_be_written_is_named(program: Program, engine: rx.Engine, tmp_path: Path) -> None:
+    rows = _rows(tmp_path / "in.jsonl", [{"text": "a"}])
+    with pytest.raises(InvalidRequest) as caught:
+        run_rows(program, {}, rows, tmp_path / "nowhere" / "out.jsonl", engine, {}, 2)
+    assert caught.value.param == "--out"

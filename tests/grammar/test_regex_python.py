@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import re
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -323,3 +324,14 @@ def test_corpus_of_reported_bugs(
         grammar = compile_(row["grammar"])
         assert all(map(grammar.matches, row["accept"])), row["id"]
         assert not any(map(grammar.matches, row["reject"])), row["id"]
+
+
+def test_long_patterns_cost_what_their_length_says_or_are_refused() -> None:
+    compiler = Compiler(Vocabulary([*(bytes([i]) for i in range(256)), None], [256]))
+    began = time.monotonic()
+    assert compiler.regex("a" * 80_000).matches("a" * 80_000)
+    assert time.monotonic() - began < 10  # about one second; fifteen when every part looks at all that follow
+    with pytest.raises(UnsupportedConstraint) as caught:
+        compiler.regex("a" * 1_000_000)
+    assert caught.value.keyword == "pattern_chars"
+    assert time.monotonic() - began < 12
