@@ -22,8 +22,10 @@ from radixrt.config import EngineConfig
 
 __all__ = ["measure"]
 
+# Long enough that no row ends while it is measured.
 SCHEMA = {
     "type": "array",
+    "minItems": 500,
     "items": {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}},
 }
 PHASES = (
