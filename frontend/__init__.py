@@ -8,7 +8,7 @@ from radixrt.frontend.expressions import assistant, gen, role, select, system, t
 from radixrt.frontend.graph import Graph
 from radixrt.frontend.mapping import Runs
 from radixrt.frontend.program import Program, program
-from radixrt.frontend.results import NodeResult, Nodes, UnknownName
+from radixrt.frontend.results import NodeResult, Nodes
 from radixrt.frontend.run import Run
 from radixrt.frontend.state import Branch, ProgramState
 from radixrt.frontend.stream import NodeDone, ProgramStream, RunDone, TextDelta
@@ -27,7 +27,6 @@ __all__ = [
     "RunDone",
     "Runs",
     "TextDelta",
-    "UnknownName",
     "assistant",
     "gen",
     "program",

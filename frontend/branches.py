@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Self, overload
 
+from radixrt.api import MAX_BRANCHES
 from radixrt.errors import InvalidRequest
 
 if TYPE_CHECKING:
@@ -13,22 +15,20 @@ if TYPE_CHECKING:
 
 __all__ = ["Branches", "fork_keys"]
 
-MAX_BRANCHES = 65_536
-
 
 def fork_keys(n_or_keys: int | Iterable[Any]) -> tuple[Any, ...]:
     """The keys of a fork. Raises ``InvalidRequest`` for no branch at all and for keys that repeat."""
     if isinstance(n_or_keys, int) and not isinstance(n_or_keys, bool):
-        if not 1 <= n_or_keys <= MAX_BRANCHES:
-            raise InvalidRequest(f"fork takes 1 to {MAX_BRANCHES} branches, not {n_or_keys}", param="n_or_keys")
+        if not 1 <= n_or_keys < MAX_BRANCHES:
+            raise InvalidRequest(f"fork takes 1 to {MAX_BRANCHES - 1} branches", param="n_or_keys")
         return tuple(range(n_or_keys))
     if isinstance(n_or_keys, bool | str | bytes | set | frozenset) or not isinstance(n_or_keys, Iterable):
         raise InvalidRequest(
             f"fork takes a number or a list of keys, not {type(n_or_keys).__name__}", param="n_or_keys"
         )
-    keys = tuple(n_or_keys)
-    if not 1 <= len(keys) <= MAX_BRANCHES:
-        raise InvalidRequest(f"fork takes 1 to {MAX_BRANCHES} keys, not {len(keys)}", param="n_or_keys")
+    keys = tuple(itertools.islice(n_or_keys, MAX_BRANCHES))  # an endless iterable ends here
+    if not 1 <= len(keys) < MAX_BRANCHES:
+        raise InvalidRequest(f"fork takes 1 to {MAX_BRANCHES - 1} keys", param="n_or_keys")
     seen: set[Any] = set()
     for key in keys:
         try:

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from radixrt.api import Usage
+from radixrt.frontend.notes import note
 from radixrt.frontend.run import Run
 from radixrt.frontend.threads import Executor
 from radixrt.frontend.waiting import call_soon
@@ -126,7 +127,7 @@ class Feed:
             if error is not None:
                 self.failed += 1
                 if self.keep or len(self._errors) < _KEPT_ERRORS:
-                    error.add_note(f"in row {index}")
+                    note(error, "row", f"in row {index}")
                     self._errors.append((index, error))
             if self._draining and not self.keep:
                 self._hand_out(index)

@@ -99,7 +99,7 @@ class LiveRecording(Recording):
     def _send(self, *, final: bool, open_empty: bool = False) -> None:
         with self._send_lock:
             with self._lock:
-                segment, self._unsent = self._unsent, []
+                segment = self._take_unsent()
                 self._complete = self._complete or final
                 ended = self._end is not None
                 self._opening = bool(segment or open_empty) and self._handle is None and not ended

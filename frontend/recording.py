@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from radixrt.api import Node, NodeEvent
+from radixrt.api import MAX_BRANCHES, MAX_NODES, ForkNode, JoinNode, Node, NodeEvent, TextNode
 from radixrt.arguments import OutputType
-from radixrt.errors import ErrorInfo, RadixrtError, UnsatisfiableConstraint
+from radixrt.errors import ErrorInfo, InvalidRequest, RadixrtError, UnsatisfiableConstraint
 
 __all__ = ["BranchPath", "Record", "Recording", "SourceLine", "located", "program_line"]
 
@@ -49,12 +49,14 @@ class Record:
     """One recorded node: what it is called, where the program wrote it, and its terminal event once it is there.
 
     ``name`` is set for outputs (gen, select). ``event`` is a promise for nodes that end with an event whatever
-    happens (gen, select, join) and None for the others.
+    happens (gen, select, join) and None for the others. ``causes`` are the records whose failure makes this node
+    fail: the one before it in its branch, or the fork, and for a join the last of each branch it joins.
     """
 
     __slots__ = (
         "awaited",
         "branch",
+        "causes",
         "ended_at",
         "event",
         "failure",
@@ -79,8 +81,10 @@ class Record:
         output: OutputType | None = None,
         many: bool = False,
         answered: bool = False,
+        causes: tuple[Record, ...] = (),
     ) -> None:
         self.node = node.node
+        self.causes = causes
         self.branch = node.branch
         self.path = path
         self.kind = str(node.__struct_config__.tag)
@@ -99,19 +103,56 @@ class Record:
     def label(self) -> str:
         return f"{self.kind} {self.name!r}" if self.name is not None else self.kind
 
+    @property
+    def error(self) -> ErrorInfo | None:
+        """What the engine said against this node by now. Never waits."""
+        return self.event.result().error if self.event is not None and self.event.done() else self.failure
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the terminal event is there. Never waits."""
+        return self.event is not None and self.event.done()
+
+
+def origin_of(info: ErrorInfo, record: Record) -> Record:
+    """The node that failed first with the error that ``record`` ended with; often ``record`` itself.
+
+    A node that fails ends its branch and whoever joins it, all with the same error: that of the first.
+    """
+    origin, seen, waiting = record, {record}, [*record.causes]
+    while waiting:
+        cause = waiting.pop()
+        if cause in seen:
+            continue
+        seen.add(cause)
+        same = cause.error is not None and _what(cause.error) == _what(info)
+        if same and cause.node < origin.node:
+            origin = cause
+        if same or not cause.is_over:  # what has a result had no failure before it
+            waiting += cause.causes
+    return origin
+
+
+def _what(info: ErrorInfo) -> tuple[str, str, str | None]:
+    return info.code, info.message, info.param
+
 
 def located(info: ErrorInfo, record: Record) -> RadixrtError:
-    """The exception for a node's error, with the line of the program that wrote the node."""
-    message, param = f"{info.message} ({record.label} at {record.source})", info.param
-    if record.output is not None:
-        argument = record.output.argument
+    """The exception for a node's error, with the line of the program that wrote the node that failed."""
+    origin = origin_of(info, record)
+    place, param = f"{origin.label} at {origin.source}", info.param
+    if origin is not record:
+        place += f"; {record.label} at {record.source} depends on it"
+    message = f"{info.message} ({place})"
+    if origin.output is not None:
+        argument = origin.output.argument
         if param is None and info.code == UnsatisfiableConstraint.code:
             param = argument
         if param == argument:
             message = f"{argument}: {message}"
     error = msgspec.structs.replace(info, message=message, param=param).to_exception()
-    source = record.source
-    error.add_note(f'{record.label} was written in File "{source.file}", line {source.line}, in {source.function}')
+    source = origin.source
+    error.add_note(f'{origin.label} was written in File "{source.file}", line {source.line}, in {source.function}')
     return error
 
 
@@ -125,6 +166,9 @@ class Recording:
         self._records: list[Record] = []  # its index is the node id
         self._branches = 1
         self._unsent: list[Node] = []
+        self._sent_nodes = 0  # counted as the engine does, with unsent ones and neighbouring texts as one
+        self._open_texts: set[int] = set()  # branches whose next text joins an unsent one
+        self._last: dict[int, Record] = {}  # by branch: its last record; of a branch still empty the fork
 
     @property
     def records(self) -> list[Record]:
@@ -132,9 +176,14 @@ class Recording:
             return list(self._records)
 
     def new_branches(self, count: int) -> range:
-        """Take ``count`` fresh branch ids."""
+        """Take ``count`` fresh branch ids. Raises ``InvalidRequest`` when the program would have too many."""
         with self._lock:
             first = self._branches
+            if first + count > MAX_BRANCHES:
+                raise InvalidRequest(
+                    f"a program has at most {MAX_BRANCHES} branches, the root included; this one has {first}",
+                    param="n_or_keys",
+                )
             self._branches += count
             return range(first, first + count)
 
@@ -156,10 +205,44 @@ class Recording:
         with self._lock:
             self._check_open()
             node = make(len(self._records))
-            record = Record(node, path, source, name=name, output=output, many=many, answered=answered)
+            self._count(node)
+            record = Record(
+                node,
+                path,
+                source,
+                name=name,
+                output=output,
+                many=many,
+                answered=answered,
+                causes=self._causes(node),
+            )
+            self._last[node.branch] = record
+            if isinstance(node, ForkNode):
+                self._last.update(dict.fromkeys(node.children, record))
             self._records.append(record)
             self._unsent.append(node)
         return record
+
+    def _causes(self, node: Node) -> tuple[Record, ...]:
+        branches = (node.branch, *node.children) if isinstance(node, JoinNode) else (node.branch,)
+        return tuple(self._last[branch] for branch in branches if branch in self._last)
+
+    def _count(self, node: Node) -> None:
+        is_text = isinstance(node, TextNode)
+        if not (is_text and node.branch in self._open_texts):
+            if self._sent_nodes == MAX_NODES:
+                raise InvalidRequest(f"a program has at most {MAX_NODES} nodes", param="program")
+            self._sent_nodes += 1
+        if is_text:
+            self._open_texts.add(node.branch)
+        else:
+            self._open_texts.discard(node.branch)
+
+    def _take_unsent(self) -> list[Node]:
+        """Everything recorded since the last time. Called under the lock."""
+        segment, self._unsent = self._unsent, []
+        self._open_texts.clear()
+        return segment
 
     @property
     def is_open(self) -> bool:

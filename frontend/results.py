@@ -11,19 +11,13 @@ from types import MappingProxyType
 from typing import Any, overload
 
 from radixrt.api import FinishReason, NodeEvent, Sample, TokenLogprob, Usage
-from radixrt.errors import Cancelled, IncompleteOutput, InvalidRequest, RadixrtError
+from radixrt.errors import Cancelled, IncompleteOutput, RadixrtError, UnknownName
+from radixrt.frontend.notes import note
 from radixrt.frontend.recording import Record, located
 
-__all__ = ["NodeResult", "Nodes", "UnknownName", "text_of", "value_of"]
+__all__ = ["NodeResult", "Nodes", "text_of", "value_of"]
 
 _COMPLETE = (FinishReason.STOP, FinishReason.TOOL_CALLS)
-
-
-class UnknownName(InvalidRequest, KeyError):
-    """Nothing of this name was generated here. Also a ``KeyError``, as for any mapping."""
-
-    def __str__(self) -> str:
-        return self.message
 
 
 def value_of(record: Record, event: NodeEvent) -> Any:
@@ -82,7 +76,7 @@ def _sample_value(record: Record, sample: Sample) -> Any:
     try:
         return record.output.parse(sample.text)
     except Exception as error:  # a validator of the person's own type, which no schema can express
-        error.add_note(f"{record.label} at {record.source} wrote {_shortened(sample.text)!r}")
+        note(error, "text", f"{record.label} at {record.source} wrote {_shortened(sample.text)!r}")
         raise
 
 

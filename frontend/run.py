@@ -18,10 +18,10 @@ from typing import Any
 
 from radixrt.api import Usage
 from radixrt.client.protocol import EngineProtocol
-from radixrt.errors import Cancelled, InvalidRequest, RadixrtError
+from radixrt.errors import Cancelled, InvalidRequest, RadixrtError, UnknownName
 from radixrt.frontend.live import Listener, LiveRecording, Terms, error_of_end
 from radixrt.frontend.recording import Record, located
-from radixrt.frontend.results import NodeResult, Nodes, UnknownName, value_of
+from radixrt.frontend.results import NodeResult, Nodes, value_of
 from radixrt.frontend.seeds import derived_seed
 from radixrt.frontend.state import ProgramState
 from radixrt.frontend.trace import trace_of
@@ -130,10 +130,8 @@ class Run:
         self.wait()
         found = []
         for record in self._recording.records:
-            done = record.event is not None and record.event.done()
-            info = record.event.result().error if record.event is not None and done else record.failure
-            if info is not None:
-                found.append(located(info, record))
+            if record.error is not None:
+                found.append(located(record.error, record))
         return found
 
     @property

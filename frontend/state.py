@@ -13,7 +13,7 @@ from typing import Any, Literal, Self
 
 from radixrt.api import ForkNode, GenNode, JoinNode, Node, RoleNode, SelectNode, TextNode, TokensNode
 from radixrt.arguments import check_text, sampling_params
-from radixrt.errors import Cancelled, InvalidRequest
+from radixrt.errors import Cancelled, InvalidRequest, UnknownName
 from radixrt.frontend.branches import Branches, fork_keys
 from radixrt.frontend.content import Entry, RoleMark, messages, plain_text
 from radixrt.frontend.expressions import (
@@ -28,7 +28,7 @@ from radixrt.frontend.expressions import (
     check_role,
 )
 from radixrt.frontend.recording import BranchPath, Record, Recording
-from radixrt.frontend.results import UnknownName, text_of, value_of
+from radixrt.frontend.results import text_of, value_of
 
 __all__ = ["Branch", "ProgramState"]
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from radixrt.errors import ModelLoadError as ModelLoadError
     from radixrt.errors import Overloaded as Overloaded
     from radixrt.errors import RadixrtError as RadixrtError
+    from radixrt.errors import UnknownName as UnknownName
     from radixrt.errors import UnsatisfiableConstraint as UnsatisfiableConstraint
     from radixrt.errors import UnsupportedConstraint as UnsupportedConstraint
     from radixrt.errors import WorkerDied as WorkerDied
@@ -49,6 +50,7 @@ _HOME = {
     "ModelLoadError": "radixrt.errors",
     "Overloaded": "radixrt.errors",
     "RadixrtError": "radixrt.errors",
+    "UnknownName": "radixrt.errors",
     "UnsatisfiableConstraint": "radixrt.errors",
     "UnsupportedConstraint": "radixrt.errors",
     "WorkerDied": "radixrt.errors",

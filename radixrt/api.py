@@ -55,6 +55,10 @@ MAX_STOP_CHARS = 1024
 MAX_LOGPROBS = 100
 MAX_SAMPLES = 1024
 MAX_SEED = 2**63 - 1
+MAX_BRANCHES = 10_000
+"""Branches in one program at most, the root included."""
+MAX_NODES = 100_000
+"""Nodes in one program at most, neighbouring texts of a branch counted as one where they are sent together."""
 
 
 class FinishReason(enum.StrEnum):

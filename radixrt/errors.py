@@ -4,7 +4,8 @@
     ├── InvalidRequest           invalid_request         400   an argument, a field or a message is wrong
     │   ├── ContextLengthExceeded  context_length_exceeded 400  a prompt that can never fit
     │   ├── UnsupportedConstraint  unsupported_constraint  400  a constraint this engine cannot represent
-    │   └── UnsatisfiableConstraint unsatisfiable_constraint 400  a constraint that no text satisfies
+    │   ├── UnsatisfiableConstraint unsatisfiable_constraint 400  a constraint that no text satisfies
+    │   └── UnknownName          unknown_name            400   a name under which nothing was generated
     ├── IncompleteOutput         incomplete_output       422   the value of a constrained node that did not finish
     ├── ModelLoadError           model_load_error        500   a checkpoint that cannot or must not be loaded
     ├── Overloaded               overloaded              429   the queue is full
@@ -31,6 +32,7 @@ __all__ = [
     "ModelLoadError",
     "Overloaded",
     "RadixrtError",
+    "UnknownName",
     "UnsatisfiableConstraint",
     "UnsupportedConstraint",
     "WorkerDied",
@@ -38,7 +40,11 @@ __all__ = [
 
 
 class ErrorInfo(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An error on its way between processes: enough to raise it again on the other side."""
+    """An error on its way between processes: enough to raise it again on the other side.
+
+    ``detail`` has the extra attributes of its class. Where a node of a program reports the error of another, as
+    later nodes of a branch and joins do, ``detail["node"]`` is the id of that other one.
+    """
 
     code: str
     message: str
@@ -128,6 +134,15 @@ class UnsatisfiableConstraint(InvalidRequest):
     """No text at all satisfies the constraint."""
 
     code = "unsatisfiable_constraint"
+
+
+class UnknownName(InvalidRequest, KeyError):
+    """Nothing of this name was generated here; ``param`` is the name. Also a ``KeyError``, as for any mapping."""
+
+    code = "unknown_name"
+
+    def __str__(self) -> str:
+        return self.message
 
 
 class IncompleteOutput(RadixrtError):

@@ -55,19 +55,18 @@ def json_schema_of(value: Any, *, param: str) -> tuple[str, Callable[[str], Any]
         # pydantic would read its parameters, and parsing the output would call it.
         raise InvalidRequest(f"{param} must be a type or a JSON Schema, not a function", param=param)
     try:
-        try:
-            source, adapter = _adapter(value)
-        except TypeError:  # unhashable annotation metadata: no memo
-            source, adapter = _adapter.__wrapped__(value)
+        source, adapter = _adapter(value)
     except (PydanticUserError, PydanticUndefinedAnnotation, TypeError, NameError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InvalidRequest(f"{param}: no JSON Schema for {value!r}: {reason}", param=param) from error
     return source, adapter.validate_json
 
 
-@functools.lru_cache(maxsize=256, typed=True)
 def _adapter(value: Any) -> tuple[str, TypeAdapter[Any]]:
-    """The JSON Schema of a type as text, and its parser. Building both takes milliseconds, hence the memo."""
+    """The JSON Schema of a type as text, and its parser.
+
+    Built anew each time, in half a millisecond: a memo would keep people's classes alive.
+    """
     from pydantic import TypeAdapter
 
     adapter = value if isinstance(value, TypeAdapter) else TypeAdapter(_portable(value))

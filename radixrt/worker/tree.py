@@ -5,17 +5,11 @@ Checks every node at the door, so that what runs later can rely on it. Runs noth
 
 from __future__ import annotations
 
-from radixrt.api import ForkNode, JoinNode, Node
+from radixrt.api import MAX_BRANCHES, MAX_NODES, ForkNode, JoinNode, Node
 from radixrt.errors import ErrorInfo, InvalidRequest
 from radixrt.worker.branch import Branch, JoinMark
 
-__all__ = ["MAX_BRANCHES", "MAX_NODES", "BranchTree"]
-
-MAX_NODES = 100_000
-"""Nodes in one program at most."""
-
-MAX_BRANCHES = 10_000
-"""Branches in one program at most, the root included."""
+__all__ = ["BranchTree"]
 
 
 class BranchTree:
