@@ -39,7 +39,7 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     kv_dtype: Annotated[Literal["auto"], _flag("type of the KV cache; auto follows dtype")] = "auto"
     max_running: Annotated[int, _flag("sequences in one batch at most", ge=1)] = 64
     max_total_tokens: Annotated[int, _flag("slots of the KV pool; 0 sizes it from free memory", ge=0)] = 0
-    max_queued: Annotated[int, _flag("sequences that may wait; more is refused as overloaded", ge=1)] = 4096
+    max_queued: Annotated[int, _flag("programs that may wait; more is refused as overloaded", ge=1)] = 4096
     chunk: Annotated[int, _flag("tokens of prefill in one step at most", ge=1)] = 512
     page_size: Annotated[int, _flag("tokens in one page of the KV pool", ge=1)] = 1
     policy: Annotated[

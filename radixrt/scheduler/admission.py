@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from radixrt.errors import ContextLengthExceeded, InvalidRequest, Overloaded
+from radixrt.errors import ContextLengthExceeded, InvalidRequest
 from radixrt.scheduler.kv import KVCache
 from radixrt.scheduler.request import SequenceRequest
 from radixrt.scheduler.sequence import SequenceState
@@ -47,9 +47,8 @@ def check_request(request: SequenceRequest, vocab_size: int) -> None:
 class Admission:
     """The two questions, over one pool and one context length."""
 
-    def __init__(self, kv: KVCache, context_length: int, max_queued: int) -> None:
+    def __init__(self, kv: KVCache, context_length: int) -> None:
         self._kv = kv
-        self._max_queued = max_queued
         self._reserve = _RESERVE_START
         self.context_length = context_length
         # Whole pages: a sequence that fits this limit fits the pool's pages too.
@@ -66,11 +65,6 @@ class Admission:
                 needed=needed,
                 limit=self.limit,
             )
-
-    def check_queue(self, waiting: int) -> None:
-        """Raise ``Overloaded`` when the queue of new sequences is full."""
-        if waiting >= self._max_queued:
-            raise Overloaded(f"{waiting} sequences are waiting, the most allowed", param="max_queued")
 
     def note_step(self) -> None:
         """Another step without trouble: plan with a little less output."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from radixrt.api import FinishReason
 from radixrt.model.batch import RowSampling, Sampled
-from radixrt.scheduler.request import ScoredToken
+from radixrt.scheduler.request import MatcherProtocol, ScoredToken
 from radixrt.scheduler.sequence import SequenceState
 
 __all__ = ["begin", "row_sampling", "take_sampled", "takes_forced"]
@@ -28,7 +28,7 @@ def begin(sequence: SequenceState, *, forced: bool) -> FinishReason | None:
     matcher = sequence.request.matcher
     if matcher is None or sequence.request.params.max_tokens == 0:
         return None
-    if matcher.failed:
+    if _is_stuck(matcher):
         return FinishReason.NO_LEGAL_TOKEN
     if matcher.is_complete:
         return FinishReason.STOP
@@ -40,11 +40,14 @@ def begin(sequence: SequenceState, *, forced: bool) -> FinishReason | None:
 def take_sampled(sequence: SequenceState, sampled: Sampled, *, forced: bool) -> FinishReason | None:
     """Take one sampled token and what follows from it. Returns why the sequence has ended, or None.
 
-    Raises ``RuntimeError`` when the row could not be sampled or the matcher refuses what its mask allowed.
+    Raises ``RuntimeError`` when the row could not be sampled or the matcher refuses what its mask allowed, and
+    what went wrong inside the matcher, if anything.
     """
     if sampled.error is not None:
         raise RuntimeError(sampled.error)
     if sampled.token < 0:
+        if sequence.request.matcher is not None:
+            _is_stuck(sequence.request.matcher)
         return FinishReason.NO_LEGAL_TOKEN
     sequence.decode_steps += 1
     tokens: list[int] = []
@@ -66,7 +69,14 @@ def _take_forced(sequence: SequenceState, tokens: list[int]) -> FinishReason | N
         sequence.forced_tokens += len(tokens) - before
         if reason is not None:
             return reason
-    return None
+    return FinishReason.NO_LEGAL_TOKEN if _is_stuck(matcher) else None
+
+
+def _is_stuck(matcher: MatcherProtocol) -> bool:
+    """Whether the matcher has failed. Raises the error that made it fail: only a text can have no legal token."""
+    if matcher.failed and matcher.error is not None:
+        raise matcher.error
+    return matcher.failed
 
 
 def _take(sequence: SequenceState, token: int, tokens: list[int]) -> FinishReason | None:
@@ -77,11 +87,12 @@ def _take(sequence: SequenceState, token: int, tokens: list[int]) -> FinishReaso
         sequence.stop_token = token
         return FinishReason.STOP
     if matcher is not None and not matcher.accept(token):
+        _is_stuck(matcher)
         raise RuntimeError(f"the matcher refused token {token}, which its mask allowed")
     sequence.append(token)
     tokens.append(token)
     if matcher is not None:
-        if matcher.failed:
+        if _is_stuck(matcher):
             return FinishReason.NO_LEGAL_TOKEN
         if matcher.is_complete:
             return FinishReason.STOP

@@ -26,14 +26,14 @@ from radixrt.cache.radix import RadixTree
 from radixrt.config import EngineConfig
 from radixrt.errors import Cancelled, ErrorInfo, InvalidRequest, RadixrtError
 from radixrt.model.batch import Model
+from radixrt.model.scoring import score_rows
 from radixrt.scheduler.admission import Admission, check_request
 from radixrt.scheduler.batching import Row, build_batch, plan_rows
 from radixrt.scheduler.generation import begin, take_sampled
 from radixrt.scheduler.kv import KVCache
-from radixrt.scheduler.request import SequenceRequest
+from radixrt.scheduler.request import ScoredToken, SequenceRequest
 from radixrt.scheduler.roster import Roster
 from radixrt.scheduler.sampling import FillMasks, SamplingStage
-from radixrt.scheduler.scoring import score_tokens
 from radixrt.scheduler.sequence import Phase, SequenceState
 from radixrt.scheduler.stats import Counters
 
@@ -72,7 +72,7 @@ class Scheduler:
         self._clock = clock
         self._kv = KVCache(pool, tree)
         self._counters = Counters()
-        self._admission = Admission(self._kv, model.context_length, config.max_queued)
+        self._admission = Admission(self._kv, model.context_length)
         self._roster = Roster(self._kv, self._admission, config, self._counters)
         self._sequences: dict[int, SequenceState] = {}  # by request id, everything not finished
         self._sampling = SamplingStage(model, fill_masks)
@@ -91,8 +91,8 @@ class Scheduler:
     def submit(self, request: SequenceRequest) -> None:
         """Queue a sequence; its sink will hear exactly one ``finish``.
 
-        Raises ``InvalidRequest`` naming the field, ``ContextLengthExceeded``, ``Overloaded``, or ``Cancelled``
-        after ``close``; the sink then hears nothing.
+        Raises ``InvalidRequest`` naming the field, ``ContextLengthExceeded``, or ``Cancelled`` after ``close``;
+        the sink then hears nothing. How many sequences may wait is for the caller to decide.
         """
         if self._closed:
             raise Cancelled("the scheduler is closed")
@@ -100,7 +100,6 @@ class Scheduler:
             raise InvalidRequest(f"a sequence with id {request.id} is already in flight", param="id")
         check_request(request, self._model.vocab_size)
         self._admission.check_fits(len(request.ids), request.params.max_tokens)
-        self._admission.check_queue(self._roster.n_new)
         self._serial += 1
         sequence = SequenceState(request, self._serial, self._counters.steps)
         self._sequences[request.id] = sequence
@@ -253,7 +252,11 @@ class Scheduler:
 
         def score() -> None:
             tokens = sequence.request.ids[row.score_start : stop]
-            scored = score_tokens(logits, tokens, sequence.request.top)
+            scored = []
+            for token, score in zip(tokens, score_rows(logits, tokens, sequence.request.top), strict=True):
+                if score.error is not None:
+                    raise RuntimeError(score.error)
+                scored.append(ScoredToken(token, score.logprob, score.top))
             sequence.scored_len = stop
             if sequence.prompt_scores is not None:
                 sequence.prompt_scores.extend(scored)
@@ -281,10 +284,11 @@ class Scheduler:
                 self._finish(sequence, reason)
 
     def _fail(self, sequence: SequenceState, error: Exception) -> None:
-        self._counters.internal_errors += 1
         if isinstance(error, RadixrtError):
+            self._counters.refused += 1
             info = error.to_info()
         else:
+            self._counters.internal_errors += 1
             info = ErrorInfo(code=RadixrtError.code, message=f"{type(error).__name__}: {error}")
         self._finish(sequence, FinishReason.ERROR, info)
 

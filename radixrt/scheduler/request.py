@@ -27,7 +27,12 @@ class MatcherProtocol(Protocol):
         """Accepting, and nothing but an end token may follow: the sequence can finish at once."""
 
     @property
-    def failed(self) -> bool: ...
+    def failed(self) -> bool:
+        """Whether it can say nothing any more: nothing is legal, or something went wrong inside, see ``error``."""
+
+    @property
+    def error(self) -> Exception | None:
+        """What went wrong inside, or None. One that is a ``RadixrtError`` is a limit that the constraint met."""
 
     def accept(self, token: int, /) -> bool: ...
 

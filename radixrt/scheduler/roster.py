@@ -39,11 +39,6 @@ class Roster:
         self._changes = 0  # grows with everything that may make room or change the queue
         self._blocked_at: tuple[int, int, int] | None = None
 
-    @property
-    def n_new(self) -> int:
-        """Sequences that have not run yet: what the limit of the queue counts."""
-        return len(self._waiting)
-
     def add(self, sequence: SequenceState) -> None:
         """Queue a new sequence."""
         self._kv.want(sequence)

@@ -10,7 +10,8 @@ class Counters:
 
     Prompt tokens are ``cached_tokens`` (matched at the first admission) or ``computed_tokens``, as in the usage
     of each sequence. ``forward_tokens`` is everything that went through the model: prompts, outputs, and what
-    retraction made it compute again (``recomputed_tokens``).
+    retraction made it compute again (``recomputed_tokens``). Of the sequences that ended in an error,
+    ``internal_errors`` are our own fault; ``refused`` ran into a limit that their error names.
     """
 
     __slots__ = (
@@ -25,6 +26,7 @@ class Counters:
         "masks_s",
         "no_legal_token",
         "recomputed_tokens",
+        "refused",
         "retractions",
         "sample_s",
         "sampled_tokens",
@@ -50,6 +52,7 @@ class Counters:
     retractions: int
     no_legal_token: int
     internal_errors: int
+    refused: int
     schedule_s: float
     forward_s: float
     masks_s: float

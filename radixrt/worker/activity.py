@@ -21,7 +21,7 @@ from radixrt.worker.runtime import Runtime
 if TYPE_CHECKING:
     from radixrt.worker.branch import Branch
 
-__all__ = ["Activity", "Host", "Job", "Outcome", "error_info", "usage_of"]
+__all__ = ["Activity", "Host", "Job", "Outcome", "caused_by", "error_info", "usage_of"]
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -71,13 +71,20 @@ class Host(Protocol):
 
 
 class Activity:
-    """Base of all: the sequences in flight and the one end."""
+    """Base of all: the sequences in flight and the one end.
+
+    ``weight`` is how many sequences it will have in flight, 0 for what needs none. ``usage`` is what those that
+    have ended have cost, however they ended.
+    """
+
+    weight = 0
 
     def __init__(self, host: Host, node: int) -> None:
         self.host = host
         self.node = node
         self.branch: Branch | None = None
         self.over = False
+        self.usage = Usage()
         self._job: Job | None = None
         self._sequences: set[int] = set()
 
@@ -85,7 +92,10 @@ class Activity:
         raise NotImplementedError
 
     def cancel(self) -> tuple[Sample, ...]:
-        """Stop everything and return what there is of the samples. ``finished`` will not be called."""
+        """Stop everything and return what there is of the samples. ``finished`` will not be called.
+
+        Afterwards ``usage`` counts what the sequences have done up to here.
+        """
         if not self.over:
             self._end()
         return ()
@@ -107,24 +117,29 @@ class Activity:
         self.host.submit(request)
         self._sequences.add(request.id)
 
-    def sequence_over(self, sequence: int) -> None:
+    def sequence_over(self, sequence: int, usage: Usage) -> None:
+        """A sequence has ended, by itself or by ``cancel``. Called once for each."""
         self._sequences.discard(sequence)
+        self.usage += usage
 
     def finish(self, outcome: Outcome) -> None:
         if not self.over:
             self._end()
             self.host.finished(self, outcome)
 
-    def fail(self, error: ErrorInfo, usage: Usage | None = None) -> None:
+    def fail(self, error: ErrorInfo) -> None:
         """The node ends with ``error``, and with it the branch."""
-        event = NodeEvent(program=self.host.name, node=self.node, error=error, usage=usage or Usage())
-        self.finish(Outcome(event=event, closes=error))
+        if self.over:
+            return
+        self._end()  # the sequences that it ends have their usage, too
+        event = NodeEvent(program=self.host.name, node=self.node, error=error, usage=self.usage)
+        self.host.finished(self, Outcome(event=event, closes=caused_by(self.node, error)))
 
     def _end(self) -> None:
         self.over = True
         if self._job is not None:
             self._job.cancel()
-        for sequence in self._sequences:
+        for sequence in list(self._sequences):
             self.host.cancel_sequence(sequence)
         self._sequences.clear()
 
@@ -139,6 +154,13 @@ def usage_of(result: SequenceResult, completion_tokens: int | None = None) -> Us
         forced_tokens=result.forced_tokens,
         decode_steps=result.decode_steps,
     )
+
+
+def caused_by(node: int, error: ErrorInfo) -> ErrorInfo:
+    """The error as other nodes report it: ``detail["node"]`` is the id of the node where it began."""
+    if "node" in error.detail:
+        return error
+    return msgspec.structs.replace(error, detail={**error.detail, "node": node})
 
 
 def error_info(error: BaseException) -> ErrorInfo:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from radixrt.api import FinishReason, GenNode, NodeEvent, Sample, SamplingParams, TokenLogprob, Usage
+from radixrt.api import MAX_SAMPLES, FinishReason, GenNode, NodeEvent, Sample, SamplingParams, TokenLogprob
 from radixrt.errors import InvalidRequest
 from radixrt.scheduler.request import ScoredToken, SequenceRequest, SequenceResult
 from radixrt.text.detokenizer import Detokenizer
@@ -45,6 +45,7 @@ class Generation(Activity):
         self._path = path
         self._sinks: list[_SampleSink] = []
         self._prepared: _Prepared | None = None
+        self.weight = max(1, min(node.params.n, MAX_SAMPLES))
 
     @property
     def params(self) -> SamplingParams:
@@ -97,11 +98,10 @@ class Generation(Activity):
 
     def sample_over(self, sink: _SampleSink, result: SequenceResult) -> None:
         """Called between steps, when ``sink`` has heard its last."""
-        self.sequence_over(sink.sequence)
         if self.over:
             return
         if result.error is not None:
-            self.fail(result.error, usage_of(result))
+            self.fail(result.error)
             return
         sink.flush()
         sink.result = result
@@ -114,19 +114,18 @@ class Generation(Activity):
             self.prepare(self._event, self._complete)
 
     def _event(self) -> NodeEvent:
-        samples, usage = [], Usage()
+        samples = []
         for sink in self._sinks:
             if sink.result is None:
                 raise RuntimeError("a sample without a result")
             samples.append(self._sample(sink, sink.result))
-            usage += usage_of(sink.result, len(sink.ids) - sink.repeated)
         first = self._sinks[0].result
         scores = first.prompt_scores if first is not None else None
         return NodeEvent(
             program=self.host.name,
             node=self.node,
             samples=tuple(samples),
-            usage=usage,
+            usage=self.usage,
             prompt_logprobs=logprobs_of(self.host.runtime.tokenizer, scores),
         )
 
@@ -230,6 +229,7 @@ class _SampleSink:
         return tokens
 
     def finish(self, result: SequenceResult, /) -> None:
+        self._owner.sequence_over(self.sequence, usage_of(result, len(self.ids) - self.repeated))
         # Everything else happens under the program's own guard, where an error can't be lost.
         self._owner.host.later(functools.partial(self._owner.sample_over, self, result))
 

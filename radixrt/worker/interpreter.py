@@ -21,7 +21,8 @@ from typing import Protocol
 from radixrt.api import VERSION, EndEvent, Event
 from radixrt.errors import Cancelled, DeadlineExceeded, ErrorInfo, InvalidRequest, Overloaded, RadixrtError
 from radixrt.scheduler.request import SequenceRequest
-from radixrt.worker.activity import Job, T, error_info
+from radixrt.worker.activity import Activity, Job, T, error_info
+from radixrt.worker.backlog import Backlog
 from radixrt.worker.ipc import ClientId
 from radixrt.worker.messages import (
     Cancel,
@@ -49,6 +50,12 @@ MAX_TOKENIZE_CHARS = 2**24
 """Characters of a text to tokenize (a query, not a prompt) at most."""
 
 MAX_SEED = 2**64 - 1
+MAX_PRIORITY = 2**31 - 1
+MIN_PRIORITY = -(2**31)
+
+MAX_SEQUENCES = 4096
+"""Sequences that activities have in flight when no other is started; what comes after them is held back."""
+
 # How many programs that have ended are remembered, to tell late messages from wrong ones.
 _REMEMBERED = 32_768
 
@@ -81,10 +88,20 @@ class Interpreter:
         self._clock = clock
         self._programs: dict[Key, Program] = {}
         self._ended: OrderedDict[Key, None] = OrderedDict()
-        self._deadlines: list[tuple[float, int, Program]] = []
+        # A heap of (time, number, key), which may hold entries of programs that have ended. An entry of
+        # ``_timed`` is the one that counts for its key; neither keeps a program alive.
+        self._deadlines: list[tuple[float, int, Key]] = []
+        self._timed: dict[Key, int] = {}
         self._deferred: deque[tuple[Program, Callable[[], None]]] = deque()
         self._numbers = itertools.count(1)
         self._opened = 0
+        # Activities that need the model: how many each program has, those that were started, those held back.
+        self._at_work: dict[Program, int] = {}
+        self._begun: set[Activity] = set()
+        self._weight = 0
+        self._backlog: Backlog[Program, Activity] = Backlog()
+        # A batch must never want for sequences because some are held back.
+        self._max_weight = max(MAX_SEQUENCES, 2 * runtime.config.max_running)
 
     # --- commands ------------------------------------------------------------------------------------------------
 
@@ -134,6 +151,7 @@ class Interpreter:
             _check(message)
             if len(self._programs) >= MAX_PROGRAMS:
                 raise Overloaded(f"{MAX_PROGRAMS} programs are open")
+            self._check_queue()
         except RadixrtError as error:
             self._never_opened(key, error.to_info())
             return
@@ -141,9 +159,18 @@ class Interpreter:
         program = self._programs[key] = Program(self, client, message)
         self._opened += 1
         if message.timeout_s is not None:
-            entry = (self._clock() + message.timeout_s, next(self._numbers), program)
-            heapq.heappush(self._deadlines, entry)
+            self._set_deadline(key, self._clock() + message.timeout_s)
         self._guard(program, functools.partial(program.extend, message.nodes, message.final))
+
+    def _check_queue(self) -> None:
+        """Refuse a program when ``max_queued`` wait beside as many as can run. Nodes of open ones never are."""
+        config = self.runtime.config
+        if len(self._at_work) >= config.max_running + config.max_queued:
+            raise Overloaded(
+                f"{len(self._at_work)} programs are at work: {config.max_running} may run and "
+                f"{config.max_queued} may wait",
+                param="max_queued",
+            )
 
     def _extend(self, client: ClientId, message: Extend) -> None:
         key = (client, message.program)
@@ -204,21 +231,38 @@ class Interpreter:
 
     def next_deadline(self) -> float | None:
         """Seconds until the next deadline, None without one."""
-        while self._deadlines and self._deadlines[0][2].over:
-            heapq.heappop(self._deadlines)
+        self._drop_met_deadlines()
         return max(0.0, self._deadlines[0][0] - self._clock()) if self._deadlines else None
 
     def expire(self) -> None:
         """Fail the programs whose time is up."""
-        while self._deadlines and (self._deadlines[0][2].over or self._deadlines[0][0] <= self._clock()):
-            program = heapq.heappop(self._deadlines)[2]
-            program.end("failed", DeadlineExceeded("the program's time ran out", param="timeout_s").to_info())
+        self._drop_met_deadlines()
+        while self._deadlines and self._deadlines[0][0] <= self._clock():
+            program = self._programs[self._deadlines[0][2]]
+            program.end("failed", DeadlineExceeded("the program's time ran out", param="timeout").to_info())
+            self._drop_met_deadlines()
+
+    def _set_deadline(self, key: Key, when: float) -> None:
+        number = self._timed[key] = next(self._numbers)
+        heapq.heappush(self._deadlines, (when, number, key))
+        if len(self._deadlines) > 2 * len(self._timed) + 64:
+            self._deadlines = [entry for entry in self._deadlines if self._timed.get(entry[2]) == entry[1]]
+            heapq.heapify(self._deadlines)
+
+    def _drop_met_deadlines(self) -> None:
+        """Take from the top of the heap what belongs to programs that have ended."""
+        while self._deadlines and self._timed.get(self._deadlines[0][2]) != self._deadlines[0][1]:
+            heapq.heappop(self._deadlines)
 
     def run_deferred(self) -> None:
-        """Make the calls that were put off until the scheduler may be called again."""
-        while self._deferred:
-            program, call = self._deferred.popleft()
-            self._guard(program, call)
+        """Make the calls that were put off until the scheduler may be called again, and use the room there is."""
+        while self._deferred or (self._backlog and self._weight < self._max_weight):
+            if self._deferred:
+                program, call = self._deferred.popleft()
+                self._guard(program, call)
+            else:
+                program, activity = self._backlog.pop()
+                self._guard(program, functools.partial(self._start, activity))
 
     def _guard(self, program: Program, call: Callable[[], None]) -> None:
         try:
@@ -254,6 +298,28 @@ class Interpreter:
         future.add_done_callback(done)
         return future
 
+    def begin(self, owner: Program, activity: Activity) -> None:
+        self._at_work[owner] = self._at_work.get(owner, 0) + 1
+        if self._backlog or self._weight >= self._max_weight:
+            self._backlog.add(owner, activity, owner.priority)
+        else:
+            self._start(activity)
+
+    def _start(self, activity: Activity) -> None:
+        self._begun.add(activity)
+        self._weight += activity.weight
+        activity.start()
+
+    def release(self, owner: Program, activity: Activity) -> None:
+        self._at_work[owner] -= 1
+        if not self._at_work[owner]:
+            del self._at_work[owner]
+        if activity in self._begun:
+            self._begun.remove(activity)
+            self._weight -= activity.weight
+        else:
+            self._backlog.discard(owner, activity, owner.priority)
+
     def submit(self, request: SequenceRequest) -> None:
         self.runtime.scheduler.submit(request)
 
@@ -275,6 +341,7 @@ class Interpreter:
     def ended(self, owner: Program) -> None:
         key = (owner.client, owner.name)
         del self._programs[key]
+        self._timed.pop(key, None)
         self._remember(key)
 
 
@@ -289,6 +356,8 @@ def _check(message: Open) -> None:
         raise InvalidRequest(f"a salt has at most {MAX_NAME_CHARS} characters", param="salt")
     if not 0 <= message.seed <= MAX_SEED:
         raise InvalidRequest(f"seed must be between 0 and {MAX_SEED}", param="seed")
+    if not MIN_PRIORITY <= message.priority <= MAX_PRIORITY:
+        raise InvalidRequest(f"priority must be between {MIN_PRIORITY} and {MAX_PRIORITY}", param="priority")
     if message.timeout_s is not None and not (math.isfinite(message.timeout_s) and message.timeout_s > 0):
         raise InvalidRequest("timeout_s must be a positive number of seconds", param="timeout_s")
 

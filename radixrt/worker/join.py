@@ -35,7 +35,7 @@ class Settling(Activity):
     def _settled(self, context: Context) -> None:
         self.finish(Outcome(context=context))
 
-    def fail(self, error: ErrorInfo, usage: object = None) -> None:
+    def fail(self, error: ErrorInfo) -> None:
         self.finish(Outcome())
 
 

@@ -31,9 +31,10 @@ from radixrt.api import (
     TokensNode,
     Usage,
 )
+from radixrt.cache.namespaces import namespace
 from radixrt.errors import Cancelled, ErrorInfo, InvalidRequest, RadixrtError
 from radixrt.scheduler.request import SequenceRequest
-from radixrt.worker.activity import Activity, Job, Outcome, T
+from radixrt.worker.activity import Activity, Job, Outcome, T, caused_by
 from radixrt.worker.branch import Branch, JoinMark
 from radixrt.worker.generation import Generation
 from radixrt.worker.join import Joining, Settling
@@ -50,6 +51,12 @@ class Services(Protocol):
 
     @property
     def runtime(self) -> Runtime: ...
+    def begin(self, owner: Program, activity: Activity) -> None:
+        """Start an activity that needs the model, now or when there is room for its sequences."""
+
+    def release(self, owner: Program, activity: Activity) -> None:
+        """An activity that was given to ``begin`` is over. Called once for each."""
+
     def prepare(
         self, owner: Program, work: Callable[[], T], then: Callable[[T], None], failed: Callable[[ErrorInfo], None]
     ) -> Job: ...
@@ -71,9 +78,7 @@ class Program:
         self.name = opened.program
         self.runtime = services.runtime
         self.priority = opened.priority
-        self.namespace: tuple[str, ...] = ("model", self.runtime.info.name)
-        if opened.salt is not None:
-            self.namespace += ("salt", opened.salt)
+        self.namespace = namespace(self.runtime.info.name, salt=opened.salt)
         self.final = False
         self.over = False
         self._seed = opened.seed
@@ -118,7 +123,7 @@ class Program:
                 if isinstance(activity, Settling):
                     self._start_children(branch, activity.children)
                 else:
-                    self._emit_failure(activity.node, error, samples)
+                    self._emit_failure(activity.node, error, samples, activity.usage)
                 self._done_one()
             self._ready.append(branch)
         self.pump()
@@ -129,14 +134,15 @@ class Program:
             return
         self.over = True
         for branch in self._tree.branches.values():
-            activity, branch.activity = branch.activity, None
+            activity = branch.activity
             if activity is not None:
                 samples = activity.cancel()
+                self._release(branch)
                 if not silent and not isinstance(activity, Settling):
-                    self._emit_failure(activity.node, error, samples)
+                    self._emit_failure(activity.node, error, samples, activity.usage)
             for item in () if silent else branch.queue:
                 if isinstance(item, GenNode | SelectNode | JoinNode):
-                    self._emit_failure(item.node, error, ())
+                    self._emit_failure(item.node, error)
             branch.queue.clear()
             self._unhint(branch)
         self._ready.clear()
@@ -231,9 +237,11 @@ class Program:
     def _begin(self, branch: Branch, activity: Activity) -> None:
         branch.activity = activity
         activity.branch = branch
-        if isinstance(activity, Generation | Selection):
+        if activity.weight:
             self._at_work = branch
-        activity.start()
+            self._services.begin(self, activity)
+        else:
+            activity.start()
 
     def _start_children(self, branch: Branch, children: Sequence[Branch]) -> None:
         for child in children:
@@ -264,17 +272,20 @@ class Program:
         self.pump()
 
     def _release(self, branch: Branch) -> None:
-        branch.activity = None
+        activity, branch.activity = branch.activity, None
+        if activity is not None and activity.weight:
+            self._services.release(self, activity)
         if self._at_work is branch:
             self._at_work = None
 
     def _fail_node(self, branch: Branch, node: int, error: ErrorInfo) -> None:
-        activity = branch.activity
+        activity, usage = branch.activity, None
         if activity is not None:
             activity.cancel()
             self._release(branch)
-        branch.error = error
-        self._emit_failure(node, error, ())
+            usage = activity.usage
+        branch.error = caused_by(node, error)
+        self._emit_failure(node, error, usage=usage)
         self._done_one()
 
     def _skip(self, branch: Branch, node: Node, error: ErrorInfo) -> None:
@@ -282,11 +293,16 @@ class Program:
         if isinstance(node, ForkNode):
             self._start_children(branch, [self._tree.branches[child] for child in node.children])
         elif isinstance(node, GenNode | SelectNode | JoinNode):
-            self._emit_failure(node.node, error, ())
+            self._emit_failure(node.node, error)
         self._done_one()
 
-    def _emit_failure(self, node: int, error: ErrorInfo, samples: tuple[Sample, ...]) -> None:
-        self._services.emit(self, NodeEvent(program=self.name, node=node, samples=samples, error=error))
+    def _emit_failure(
+        self, node: int, error: ErrorInfo, samples: tuple[Sample, ...] = (), usage: Usage | None = None
+    ) -> None:
+        usage = usage or Usage()
+        self._usage += usage
+        event = NodeEvent(program=self.name, node=node, samples=samples, usage=usage, error=error)
+        self._services.emit(self, event)
 
     def _done_one(self) -> None:
         self._outstanding -= 1

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from radixrt.api import NodeEvent, Sample, SamplingParams, SelectMethod, SelectNode, Usage
+from radixrt.api import NodeEvent, Sample, SamplingParams, SelectMethod, SelectNode
 from radixrt.errors import InvalidRequest
 from radixrt.scheduler.request import SequenceRequest, SequenceResult
 from radixrt.worker.activity import Activity, Host, Outcome, usage_of
@@ -54,7 +54,9 @@ class Selection(Activity):
         # The log-probabilities of every choice's window: in context, then without it.
         self._scores: dict[int, list[float]] = {}
         self._waiting = 0
-        self._usage = Usage()
+        self.weight = min(len(node.choices), MAX_CHOICES)
+        if node.method == "unconditional_likelihood_normalized":
+            self.weight *= 2
 
     def start(self) -> None:
         self.prepare(functools.partial(_prepare, self.host.runtime, self._select, self._context), self._run)
@@ -81,14 +83,12 @@ class Selection(Activity):
                 )
             )
 
-    def scored(self, index: int, sequence: int, result: SequenceResult) -> None:
+    def scored(self, index: int, result: SequenceResult) -> None:
         """Called between steps, when one choice has its scores."""
-        self.sequence_over(sequence)
         if self.over:
             return
-        self._usage += usage_of(result)
         if result.error is not None:
-            self.fail(result.error, self._usage)
+            self.fail(result.error)
             return
         if result.prompt_scores is None:
             raise RuntimeError("a scored sequence came back without scores")
@@ -111,7 +111,7 @@ class Selection(Activity):
             program=self.host.name,
             node=self.node,
             samples=(Sample(text=choice.text, ids=tuple(window)),),
-            usage=self._usage,
+            usage=self.usage,
             choice=best,
             scores=tuple(scores),
         )
@@ -149,7 +149,8 @@ class _ScoreSink:
         return self._owner.over
 
     def finish(self, result: SequenceResult, /) -> None:
-        done = functools.partial(self._owner.scored, self._index, self._sequence, result)
+        self._owner.sequence_over(self._sequence, usage_of(result))
+        done = functools.partial(self._owner.scored, self._index, result)
         self._owner.host.later(done)
 
 

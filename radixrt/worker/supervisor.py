@@ -37,7 +37,6 @@ __all__ = ["Launcher", "Listener", "Patience", "ProcessLauncher", "Supervisor", 
 log = logging.getLogger(__name__)
 
 _FRAMES_PER_MESSAGE = 64
-_RETRY_S = 0.02
 
 
 class Patience(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,10 +7,12 @@ import gc
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+from pydantic import Field
 
+from radixrt.client import connection
 from radixrt.errors import (
     ContextLengthExceeded,
     DeadlineExceeded,
@@ -78,6 +80,7 @@ def test_incomplete_output_raises_where_the_value_is_read(make_engine: Any) -> N
         _ = result.value
     assert caught.value.text == result.text
     assert caught.value.finish_reason == "length"
+    assert caught.value.param == "regex"
 
 
 @pytest.mark.parametrize(
@@ -92,8 +95,10 @@ def test_incomplete_output_raises_where_the_value_is_read(make_engine: Any) -> N
         ([1, "a"], "prompt[1]"),
         ([1, True], "prompt[1]"),
         (["a"], "prompt[0]"),
-        ([9999], "tokens"),
-        ([-1], "tokens"),
+        ([9999], "prompt"),
+        ([-1], "prompt[0]"),
+        ([5, 2**70], "prompt[1]"),
+        ([{"role": "user", "content": "a"}, {"role": "nobody"}], "messages[1].content"),
         ([{"role": "user"}], "messages[0].content"),
         ([{"content": "a"}], "messages[0].role"),
         ([{"role": "user", "content": "a"}, 3], "messages[1]"),
@@ -130,6 +135,13 @@ def test_bad_prompts_are_named_by_place(make_engine: Any, prompt: Any, param: st
         ({"heal": 1}, "heal"),
         ({"salt": 5}, "salt"),
         ({"priority": 1.5}, "priority"),
+        ({"priority": 2**31}, "priority"),
+        ({"priority": -(2**70)}, "priority"),
+        ({"regex": r"[^\s\S]"}, "regex"),
+        ({"schema": False}, "schema"),
+        ({"schema": {"type": "string", "pattern": r"(a)\1"}}, "schema"),
+        ({"grammar": 'root ::= root "a"'}, "grammar"),
+        ({"type": dict[str, list[int]], "regex": "a"}, "type"),
         ({"logit_bias": {9999: 1.0}}, "logit_bias"),
         ({"salt": "x" * 1000}, "salt"),
     ],
@@ -174,8 +186,9 @@ def test_errors_of_the_worker_keep_their_class(make_engine: Any) -> None:
 def test_a_timeout_is_a_deadline(make_engine: Any) -> None:
     engine = make_engine(model=ScriptedModel(264, 4096, step_delay_s=0.01))
     started = time.monotonic()
-    with pytest.raises(DeadlineExceeded):
+    with pytest.raises(DeadlineExceeded) as caught:
         engine.generate("hi", max_tokens=2000, ignore_eos=True, timeout=0.2)
+    assert caught.value.param == "timeout"
     assert time.monotonic() - started < 5.0
     _idle(engine)
 
@@ -209,6 +222,11 @@ def test_a_stream_is_the_text(make_engine: Any) -> None:
     with pytest.raises(ContextLengthExceeded):
         next(failing)
     assert list(failing) == []
+    unknown = engine.stream([9999])
+    with pytest.raises(InvalidRequest) as caught:
+        next(unknown)
+    assert caught.value.param == "prompt"
+    assert list(unknown) == []
 
 
 @pytest.mark.parametrize("how", ["close", "drop", "with"])
@@ -269,3 +287,25 @@ def test_asyncio(make_engine: Any) -> None:
 
     asyncio.run(work())
     _idle(engine)
+
+
+def test_a_model_without_a_chat_template_names_the_prompt(make_engine: Any) -> None:
+    with pytest.raises(InvalidRequest, match="template") as caught:
+        make_engine(tokenizer=B(template=None)).generate([{"role": "user", "content": "a"}])
+    assert caught.value.param == "prompt"
+
+
+def test_a_prompt_too_long_to_send_names_the_prompt(make_engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = make_engine()
+    monkeypatch.setattr(connection, "MAX_MESSAGE_BYTES", 1000)
+    with pytest.raises(InvalidRequest, match="limit") as caught:
+        engine.generate("a" * 1000)
+    assert caught.value.param == "prompt"
+
+
+def test_a_type_that_the_engine_refuses_is_named_as_it_was_given(make_engine: Any) -> None:
+    kind = Annotated[str, Field(min_length=5, max_length=4)]
+    for name in ("type", "schema"):
+        with pytest.raises(UnsatisfiableConstraint) as caught:
+            make_engine().generate("x", **{name: kind})
+        assert caught.value.param == name

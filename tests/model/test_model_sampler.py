@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from radixrt.api import SamplingParams
 from radixrt.model.batch import RowSampling
-from radixrt.model.sampler import sample_rows, score_rows, uniform
+from radixrt.model.sampler import sample_rows, uniform
+from radixrt.model.scoring import score_rows
 
 
 def row(key: int = 0, position: int = 0, **params: Any) -> RowSampling:

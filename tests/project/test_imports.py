@@ -33,7 +33,7 @@ ALLOWED: dict[str, set[str]] = {
     "cache": set(),
     "text": {"formats"},
     "model": {"kernels", "formats"},
-    "scheduler": {"cache", "grammar", "model.batch"},
+    "scheduler": {"cache", "grammar", "model.batch", "model.scoring"},
     "worker": {"kernels", "grammar", "formats", "cache", "text", "model", "scheduler"},
     "client": {"worker.messages", "worker.ipc", "worker.supervisor"},
     "server": {"text", "client"},

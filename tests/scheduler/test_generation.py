@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from radixrt.api import FinishReason
+from radixrt.errors import UnsupportedConstraint
 from radixrt.testing.scripted_model import ScriptedModel, say
 
 VOCAB, END = 61, 60
@@ -23,6 +24,7 @@ class TokenMatcher:
         self.fail_after = fail_after
         self.refuse = refuse
         self.accepts = 0
+        self.error: Exception | None = None
 
     def allowed(self) -> set[int]:
         n = len(self.text)
@@ -38,7 +40,8 @@ class TokenMatcher:
 
     @property
     def failed(self) -> bool:
-        return self.fail_after is not None and len(self.text) >= self.fail_after
+        over = self.fail_after is not None and len(self.text) >= self.fail_after
+        return self.error is not None or over
 
     def accept(self, token: int, /) -> bool:
         self.accepts += 1
@@ -261,6 +264,58 @@ def test_a_matcher_that_refuses_what_it_allowed_is_an_error_of_its_own(make_benc
     assert sink.result.finish_reason is FinishReason.ERROR
     assert sink.result.error.code == "internal_error"
     assert len(fine.tokens) == 5
+
+
+class BrokenMatcher(TokenMatcher):
+    """Like a real one it never raises: at ``place`` of its life it fails, and keeps why."""
+
+    def __init__(self, place: str, cause: Exception) -> None:
+        super().__init__([5, 6, 7, 8, 9], [5, 6, 7, 8, 10])
+        self.place = place
+        self.cause = cause
+        if place == "birth":
+            self.error = cause
+
+    def allowed(self) -> set[int]:
+        if self.place == "mask" and self.text == (5, 6, 7, 8):
+            self.error = self.cause
+        return set() if self.error is not None else super().allowed()
+
+    def accept(self, token: int, /) -> bool:
+        accepted = super().accept(token)
+        if self.place in ("accept", "refuse") and len(self.text) == 4:
+            self.error = self.cause
+            return accepted and self.place == "accept"
+        return accepted
+
+    def forced_tokens(self) -> list[int]:
+        if self.place == "forced":
+            self.error = self.cause
+            return []
+        return super().forced_tokens()
+
+
+@pytest.mark.parametrize("place", ["birth", "mask", "accept", "refuse", "forced"])
+@pytest.mark.parametrize(
+    ("cause", "code", "counter"),
+    [
+        (KeyError("a state"), "internal_error", "internal_errors"),
+        (UnsupportedConstraint("too many states", keyword="states"), "unsupported_constraint", "refused"),
+    ],
+)
+def test_an_error_inside_a_matcher_is_no_lack_of_tokens(
+    make_bench: Any, place: str, cause: Exception, code: str, counter: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Wherever it shows: in the mask, in the forced tokens, when a token is taken, or before the first."""
+    bench = make_bench(fill_masks=fill_masks)
+    broken = bench.submit([1], 20, matcher=BrokenMatcher(place, cause))
+    fine = bench.submit([1], 20, matcher=TokenMatcher([5, 6]))
+    bench.run()
+    assert (broken.result.finish_reason, broken.result.error.code) == (FinishReason.ERROR, code)
+    assert [bench.stat(name) for name in ("no_legal_token", counter)] == [0, 1]
+    assert sum(bench.stat(name) for name in ("internal_errors", "refused")) == 1
+    assert caplog.records[0].exc_info[1] is cause
+    assert fine.result.finish_reason is FinishReason.STOP
 
 
 def test_a_computing_request_leaves_its_matcher_alone(make_bench: Any) -> None:

@@ -10,6 +10,7 @@ import pytest
 from radixrt.api import VERSION, ForkNode, JoinNode, RoleNode, SelectNode, TextNode
 from radixrt.testing.byte_tokenizer import ByteTokenizer
 from radixrt.testing.scripted_model import say
+from radixrt.worker.activity import caused_by
 from radixrt.worker.messages import Extend, Open
 
 B = ByteTokenizer
@@ -161,6 +162,10 @@ def test_a_failing_node_fails_its_branch_and_who_joins_it(make: Any, gen: Any) -
     failed = {node for node, event in nodes.items() if event.error is not None}
     assert failed == {2, 3, 4, 6, 10, 11}
     assert len({nodes[n].error.message for n in failed}) == 1
+    assert {n: nodes[n].error.detail.get("node") for n in failed} == {
+        2: None,
+        **dict.fromkeys((3, 4, 6, 10, 11), 2),
+    }
     assert h.end().outcome == "done"
 
 
@@ -245,6 +250,7 @@ def test_a_deadline_fails_what_is_unfinished(make: Any, gen: Any) -> None:
     assert h.nodes()[2].error is not None
     assert h.nodes()[2].error.code == "deadline_exceeded"
     assert (h.end().outcome, h.end().error and h.end().error.code) == ("failed", "deadline_exceeded")
+    assert h.end().error.param == "timeout"
     assert h.interpreter.next_deadline() is None
     assert h.interpreter.stats()["held_slots"] == 0
 
@@ -288,6 +294,9 @@ def test_versions_names_and_repeats_are_refused(make: Any, gen: Any) -> None:
     assert h.end("x" * 1000).error.param == "program"
     h.send(Open(program="seed", seed=-1))
     assert h.end("seed").error.param == "seed"
+    for number, priority in enumerate((2**31, -(2**31) - 1, 2**40)):
+        h.send(Open(program=f"urgent{number}", seed=1, priority=priority))
+        assert h.end(f"urgent{number}").error.param == "priority"
     h.send(Extend(program="never"))
     assert h.end("never").error.code == "invalid_request"
     h.open(program="twice", final=False)
@@ -438,4 +447,4 @@ def test_a_role_in_a_model_without_template(make: Any, gen: Any) -> None:
     h = make(tokenizer=ByteTokenizer(template=None))
     nodes = h.do([RoleNode(node=0, role="user"), gen(1)])
     assert nodes[0].error.param == "role"
-    assert nodes[1].error == nodes[0].error
+    assert nodes[1].error == caused_by(0, nodes[0].error)

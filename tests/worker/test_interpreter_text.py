@@ -10,6 +10,7 @@ import pytest
 from radixrt.api import FinishReason, RoleNode, TextNode, TokensNode
 from radixrt.testing.byte_tokenizer import ByteTokenizer
 from radixrt.testing.scripted_model import say
+from radixrt.worker.activity import caused_by
 
 B = ByteTokenizer
 
@@ -58,7 +59,7 @@ def test_an_empty_context_without_bos_is_an_error(make: Any, gen: Any) -> None:
     nodes = h.do([TextNode(node=0, text=""), gen(1), gen(2)])
     assert nodes[1].error is not None
     assert (nodes[1].error.code, nodes[1].error.param) == ("invalid_request", "prompt")
-    assert nodes[2].error == nodes[1].error
+    assert nodes[2].error == caused_by(1, nodes[1].error)
     assert h.end().outcome == "done"
 
 
@@ -92,7 +93,7 @@ def test_a_token_that_does_not_exist_ends_the_branch(make: Any, gen: Any, token:
     nodes = h.do([TokensNode(node=0, tokens=(token,)), gen(1)])
     assert nodes[0].error is not None
     assert nodes[0].error.param == "tokens"
-    assert nodes[1].error == nodes[0].error
+    assert nodes[1].error == caused_by(0, nodes[0].error)
     assert h.end().outcome == "done"
 
 
@@ -103,7 +104,7 @@ def test_text_and_roles_do_not_mix(make: Any, gen: Any) -> None:
     nodes = h.nodes("raw")
     assert nodes[1].error is not None
     assert "either plain text or a chat" in nodes[1].error.message
-    assert nodes[2].error == nodes[1].error
+    assert nodes[2].error == caused_by(1, nodes[1].error)
     h.do(
         [
             RoleNode(node=0, role="user"),
@@ -117,7 +118,7 @@ def test_text_and_roles_do_not_mix(make: Any, gen: Any) -> None:
     nodes = h.nodes("chat")
     assert nodes[3].error is not None
     assert (nodes[3].error.code, nodes[3].error.param) == ("invalid_request", "text")
-    assert nodes[4].error == nodes[3].error
+    assert nodes[4].error == caused_by(3, nodes[3].error)
 
 
 def test_n_samples_end_the_branch_and_nothing_else(make: Any, gen: Any) -> None:
