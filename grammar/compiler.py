@@ -131,7 +131,7 @@ class Compiler:
     def structural_tag(self, spec: Any) -> CompiledGrammar:
         """Free text with constrained parts: not available yet, always refused."""
         raise UnsupportedConstraint(
-            "structural tags are not available yet", keyword="structural_tag", param="structural_tag"
+            "structural tags are not available yet", keyword="structural_tag", param="grammar"
         )
 
     def any_text(self) -> CompiledGrammar:

@@ -120,7 +120,7 @@ def test_any_text_is_any_valid_text(bytes_compiler: Compiler) -> None:
         ("regex", "regex", [r"[^\s\S]", "(", "(?!)", "a++a", r"(a)\1", "a" * 10**7]),
         ("ebnf", "grammar", ["root ::= root", "root ::= (", "", 'root ::= "a" root', "a ::= b", "x" * 10**7]),
         ("lark", "grammar", ['start: "a"']),
-        ("structural_tag", "structural_tag", ["{}"]),
+        ("structural_tag", "grammar", ["{}"]),
         (
             "json_schema",
             "schema",
