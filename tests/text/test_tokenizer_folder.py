@@ -14,8 +14,10 @@ from tokenizers import Tokenizer as Backend
 from tokenizers import models, trainers
 
 from radixrt.errors import InvalidRequest, ModelLoadError
+from radixrt.text.definition import TokenizerDefinition
 from radixrt.text.pieces import IdsPiece, Piece, TextPiece
 from radixrt.text.tokenizer import Tokenizer, load_tokenizer
+from radixrt.text.vocabulary import byte_alphabet
 
 KINDS = ("gpt2", "whole_words", "space_first", "space_always", "space_normalizer", "unigram", "prefix_space")
 CONTROL = [
@@ -241,6 +243,34 @@ def test_heal_cuts_the_most_tokens_that_one_could_replace(pair: tuple[Tokenizer,
             if any(data != tail and data.startswith(tail) for data in known):
                 expected = (count, tail)
         assert tokenizer.heal(ids, floor) == expected
+
+
+def test_heal_cuts_at_most_four_tokens() -> None:
+    """A vocabulary where one token could replace any number of others."""
+    vocab = {char: byte for byte, char in byte_alphabet().items()}
+    merges = [(b"a" * n, b"a") for n in range(1, 12)]
+    vocab |= {(left + right).decode(): 256 + n for n, (left, right) in enumerate(merges)}
+    tokenizer = Tokenizer(
+        TokenizerDefinition(
+            source="many",
+            spec={
+                "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True},
+                "model": {
+                    "type": "BPE",
+                    "vocab": vocab,
+                    "merges": [(left.decode(), right.decode()) for left, right in merges],
+                },
+                "decoder": {"type": "ByteLevel"},
+            },
+            added=(),
+            size=len(vocab),
+            bos_id=None,
+            eos_ids=(),
+        )
+    )
+    for length in range(12):
+        count = min(4, length)
+        assert tokenizer.heal([ord("a")] * length, 0) == (count, b"a" * count)
 
 
 def test_heal_never_cuts_special_tokens(loaded: Mapping[str, Tokenizer]) -> None:

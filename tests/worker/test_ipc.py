@@ -17,6 +17,7 @@ import pytest
 from radixrt.api import DeltaEvent, EndEvent, NodeEvent
 from radixrt.errors import ModelLoadError
 from radixrt.worker import io as worker_io
+from radixrt.worker import ipc
 from radixrt.worker.io import CommandHandler, WorkerIO
 from radixrt.worker.ipc import ClientChannel, Endpoint, SendResult, ServerChannel, Waker
 from radixrt.worker.messages import Failed, Heartbeat, Hello, Open, Query, QueryReply, decode_reply, encode
@@ -242,6 +243,24 @@ def test_a_message_for_nobody_is_gone(worker: Worker) -> None:
     assert server.send(b"nobody", [b"x"]) is SendResult.GONE
     server.close()
     endpoint.remove()
+
+
+def test_a_frame_beyond_the_limit_is_never_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its connection is closed; others, and smaller ones, come through."""
+    monkeypatch.setattr(ipc, "MAX_MESSAGE_BYTES", 10_000)
+    worker = Worker()
+    monkeypatch.undo()  # the client has no limit of its own: it is not ours
+    try:
+        rude, polite = worker.client(hello=False), worker.client(hello=False)
+        polite.send([encode(Query(id=1, what="tokenize", text="a" * 9_000))])
+        rude.send([encode(Query(id=2, what="tokenize", text="b" * 20_000))])
+        _until(lambda: worker.commands)
+        polite.send([encode(Query(id=3, what="stats"))])
+        _until(lambda: len(worker.commands) == 2)
+        time.sleep(0.2)
+        assert [command.id for _, command in worker.commands] == [1, 3]
+    finally:
+        worker.close()
 
 
 def test_wakers_wake_from_any_thread() -> None:
