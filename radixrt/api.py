@@ -227,7 +227,8 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
 
     Every pass of a node's context counts as prompt; ``cached_tokens`` were taken from the tree (also a
     branch's own continuation), ``computed_tokens`` went through the model. ``completion_tokens`` includes
-    ``forced_tokens``, which the grammar determined. ``decode_steps`` counts sampled tokens.
+    ``forced_tokens``, which the grammar determined. ``decode_steps`` counts sampled tokens, those that repeat
+    healed prompt text (they are no completion) and an end token included.
     """
 
     prompt_tokens: int = 0
@@ -251,7 +252,11 @@ class TokenLogprob(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Sample(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One continuation. ``text`` excludes the stop string and healed prompt bytes; ``ids`` are as sampled."""
+    """One continuation. ``text`` excludes the stop string and healed prompt bytes.
+
+    ``ids`` and ``logprobs`` are as sampled, without the tokens that only repeat what healing cut off the prompt;
+    the first one may begin with the last bytes of the prompt.
+    """
 
     text: str
     ids: tuple[int, ...] = ()

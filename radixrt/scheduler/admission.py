@@ -60,10 +60,10 @@ class Admission:
         if needed > self.limit:
             of = "the context length" if self.limit == self.context_length else "the size of the KV pool"
             raise ContextLengthExceeded(
-                f"the prompt of {prompt_len} tokens and max_tokens of {max_tokens} need {needed} tokens, "
-                f"more than {of}, {self.limit}",
+                f"prompt and output together need {needed} tokens, more than {of}, {self.limit}",
                 needed=needed,
                 limit=self.limit,
+                param="prompt" if prompt_len >= self.limit else "max_tokens",
             )
 
     def note_step(self) -> None:

@@ -62,7 +62,7 @@ class Generation(Activity):
         self._prepared = prepared
         params = self._gen.params
         ids = prepared.prompt.ids(prepared.dropped)
-        matchers = [_matcher(prepared) for _ in range(params.n)]
+        matchers = [_matcher(prepared, _is_endless(self._gen)) for _ in range(params.n)]
         self._sinks = [_SampleSink(self, index, prepared, matchers[index]) for index in range(params.n)]
         # What healing cut off is generated again, and the program did not ask for less because of that.
         single = msgspec.structs.replace(
@@ -80,7 +80,7 @@ class Generation(Activity):
                     ids=ids,
                     params=single,
                     sink=sink,
-                    end_ids=self.host.runtime.tokenizer.eos_ids,
+                    end_ids=() if _is_endless(self._gen) else self.host.runtime.tokenizer.eos_ids,
                     key=self.host.key(params.seed, self._path, sink.index),
                     namespace=self.host.namespace,
                     matcher=matcher,
@@ -249,10 +249,10 @@ class _SampleSink:
             matched = result.stop_token
         return Sample(
             text=self.text,
-            ids=tuple(self.ids),
+            ids=tuple(self.ids[self.repeated :]),
             finish_reason=reason,
             matched_stop=matched,
-            logprobs=logprobs_of(tokenizer, scores[: len(self.ids)] if scores is not None else None),
+            logprobs=logprobs_of(tokenizer, scores[self.repeated : len(self.ids)] if scores is not None else None),
         )
 
     def _take(self, text: str) -> None:
@@ -280,18 +280,26 @@ def _prepare(runtime: Runtime, node: GenNode, context: Context) -> _Prepared:
         raise InvalidRequest(f"logit_bias is for token ids below {width}", param="logit_bias")
     grammar = None if node.constraint is None else runtime.compiler.compile(node.constraint)
     (prompt,) = context.prompts(runtime, ("",))
-    dropped, healed = (0, b"") if node.heal is False or not params.max_tokens else prompt.heal(runtime.tokenizer)
+    # Whoever asks for the prompt's own scores gets those of the whole prompt, as it is.
+    heals = node.heal if node.heal is not None else params.prompt_logprobs is None
+    dropped, healed = prompt.heal(runtime.tokenizer) if heals and params.max_tokens else (0, b"")
     if healed and grammar is None:
         grammar = runtime.compiler.any_text()
     stops = StopFilter(params.stop)
     return _Prepared(prompt=prompt, dropped=dropped, healed=healed, grammar=grammar, stops=stops)
 
 
-def _matcher(prepared: _Prepared) -> MatcherHandle | None:
+def _is_endless(node: GenNode) -> bool:
+    """Whether end tokens are tokens like any other. ``ignore_eos`` does not keep a constraint from its end."""
+    return node.params.ignore_eos and node.constraint is None
+
+
+def _matcher(prepared: _Prepared, endless: bool) -> MatcherHandle | None:
     if prepared.grammar is None:
         return None
     new = prepared.prompt.new
-    return prepared.grammar.matcher(prefix=prepared.healed, prefix_ids=new[len(new) - prepared.dropped :])
+    usual = new[len(new) - prepared.dropped :]
+    return prepared.grammar.matcher(end_ids=() if endless else None, prefix=prepared.healed, prefix_ids=usual)
 
 
 def _whole_tokens(

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import msgspec
 
 from radixrt.api import NodeEvent, Sample, SamplingParams, SelectMethod, SelectNode
-from radixrt.errors import InvalidRequest
+from radixrt.errors import ContextLengthExceeded, InvalidRequest
 from radixrt.scheduler.request import SequenceRequest, SequenceResult
 from radixrt.worker.activity import Activity, Host, Outcome, usage_of
 from radixrt.worker.context import Context, Prompt
@@ -71,17 +71,20 @@ class Selection(Activity):
         self._waiting = len(requests)
         for index, (ids, start) in enumerate(requests):
             sequence = self.host.next_sequence()
-            self.submit(
-                SequenceRequest(
-                    id=sequence,
-                    ids=ids,
-                    params=_SCORE_ONLY,
-                    sink=_ScoreSink(self, index, sequence),
-                    namespace=self.host.namespace,
-                    logprob_start=start,
-                    priority=self.host.priority,
-                )
+            request = SequenceRequest(
+                id=sequence,
+                ids=ids,
+                params=_SCORE_ONLY,
+                sink=_ScoreSink(self, index, sequence),
+                namespace=self.host.namespace,
+                logprob_start=start,
+                priority=self.host.priority,
             )
+            try:
+                self.submit(request)
+            except ContextLengthExceeded as error:
+                error.param = "choices" if start < error.limit else "prompt"
+                raise
 
     def scored(self, index: int, result: SequenceResult) -> None:
         """Called between steps, when one choice has its scores."""

@@ -44,7 +44,7 @@ CASES: list[tuple[str, dict[str, Any], type[rx.RadixrtError], str | None]] = [
     ("hello", {"schema": {"type": "integer", "minimum": 5, "maximum": 4}}, rx.UnsatisfiableConstraint, None),
     ("hello", {"schema": {"type": "array", "uniqueItems": True}}, rx.UnsupportedConstraint, None),
     ("hello " * 5000, {"max_tokens": 5}, rx.ContextLengthExceeded, "prompt"),
-    ("hello", {"max_tokens": 100_000}, rx.ContextLengthExceeded, None),
+    ("hello", {"max_tokens": 100_000}, rx.ContextLengthExceeded, "max_tokens"),
     ("hello \ud800", {"max_tokens": 5}, rx.InvalidRequest, None),
     ([{"role": "user"}], {"max_tokens": 5}, rx.InvalidRequest, None),
     ([{"role": "nobody", "content": "x"}], {"max_tokens": 5, "timeout": -1}, rx.InvalidRequest, None),
@@ -72,6 +72,16 @@ def test_both_numbers_are_in_the_error(engine: rx.Engine) -> None:
     assert caught.value.needed > caught.value.limit > 0
     assert str(caught.value.limit) in str(caught.value)
     assert str(caught.value.needed) in str(caught.value)
+
+
+def test_a_choice_that_is_too_long_is_what_is_named(engine: rx.Engine) -> None:
+    @rx.program
+    def pick(s: rx.ProgramState) -> None:
+        s += "It is" + rx.select("x", [" short", " long" * 5000])
+
+    with pytest.raises(rx.ContextLengthExceeded) as caught:
+        _ = pick.run(engine=engine)["x"]
+    assert caught.value.param == "choices"
 
 
 def test_unknown_engine_flags_and_values_are_named(model_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

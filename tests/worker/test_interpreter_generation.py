@@ -68,10 +68,9 @@ def test_healed_text_is_repeated_in_its_usual_tokens_or_left_behind_at_once(
     """A model that would spell the healed text in odd small tokens is not let."""
     h = make(tokenizer=words, script=say(b" world", B.EOS), forced_tokens="off")
     nodes = h.do([TextNode(node=0, text="hello wor"), gen(1, max_tokens=1), gen(2, heal=False)])
-    dropped = len(words.encode_text("hello wor", at_start=True)) - len(h.scheduler.requests[0].ids)
-    assert dropped > 0
-    usual = tuple(words.encode_text("hello wor", at_start=True)[-dropped:])
-    assert nodes[1].samples[0].ids[:dropped] == usual
+    usual = words.encode_text("hello wor", at_start=True)
+    assert len(h.scheduler.requests[0].ids) < len(usual)
+    assert h.scheduler.requests[1].ids[: len(usual)] == usual
     assert len(nodes[1].samples[0].text) == 1
     assert words.decode(h.scheduler.requests[1].ids) == "hello wor" + nodes[1].samples[0].text
 
@@ -259,3 +258,27 @@ def test_samples_of_one_gen_have_deltas_of_their_own(make: Any) -> None:
     for index, sample in enumerate(nodes[1].samples):
         assert h.deltas(1, index) == sample.text
     assert nodes[1].usage.completion_tokens == sum(len(s.ids) for s in nodes[1].samples)
+
+
+def test_repeated_tokens_are_neither_in_ids_nor_in_logprobs(make: Any, gen: Any, words: Any) -> None:
+    h = make(tokenizer=words, script=_say(words, " a", "b", "c", "d"))
+    nodes = h.do([TextNode(node=0, text="x a"), gen(1, max_tokens=3, logprobs=0)])
+    sample = nodes[1].samples[0]
+    assert words.decode(sample.ids) == sample.text == "bcd"
+    assert sample.logprobs is not None
+    assert [entry.id for entry in sample.logprobs] == list(sample.ids)
+    assert nodes[1].usage.completion_tokens == len(sample.ids)
+
+
+def test_a_scored_prompt_is_not_healed(make: Any, gen: Any, words: Any) -> None:
+    h = make(tokenizer=words, script=_say(words, "b"))
+    nodes = h.do([TextNode(node=0, text="x a"), gen(1, max_tokens=1, prompt_logprobs=0)])
+    assert nodes[1].prompt_logprobs is not None
+    assert [entry.id for entry in nodes[1].prompt_logprobs] == words.encode_text("x a", at_start=True)
+
+
+def test_a_healed_gen_ignores_the_end_when_told(make: Any, gen: Any, words: Any) -> None:
+    h = make(tokenizer=words, script=lambda context: words.eos_ids[0] if len(context) > 3 else ord("b"))
+    nodes = h.do([TextNode(node=0, text="x a"), gen(1, max_tokens=5, ignore_eos=True)])
+    assert nodes[1].samples[0].finish_reason is FinishReason.LENGTH
+    assert nodes[1].usage.completion_tokens == 5
