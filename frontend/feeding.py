@@ -15,9 +15,8 @@ from typing import Any
 
 from radixrt.api import Usage
 from radixrt.frontend.notes import note
-from radixrt.frontend.run import Run
-from radixrt.frontend.threads import Executor
-from radixrt.frontend.waiting import call_soon
+from radixrt.frontend.run import Executor, Run
+from radixrt.frontend.waiting import call_soon, waits
 
 __all__ = ["Feed", "Prepare", "ProgressBar"]
 
@@ -35,9 +34,12 @@ class Feed:
     handed out once, and of the errors the first thousand are kept.
     """
 
-    def __init__(self, prepare: Prepare, executor: Executor, *, concurrency: int, keep: bool) -> None:
+    def __init__(
+        self, prepare: Prepare, executor: Executor, *, is_async: bool, concurrency: int, keep: bool
+    ) -> None:
         self._prepare = prepare
         self._executor = executor
+        self._is_async = is_async
         self._concurrency = concurrency
         self._window = max(_MIN_WINDOW, 16 * concurrency)
         self._changed = threading.Condition()
@@ -111,7 +113,7 @@ class Feed:
             run.cancel()
         elif arguments is not None:
             run.begin()
-            self._executor.submit(run, function, arguments)
+            self._executor.submit(run, function, arguments, is_async=self._is_async)
 
     def _on_over(self, run: Run) -> None:
         index = run.index if run.index is not None else 0
@@ -188,14 +190,17 @@ class Feed:
 
     def wait_for(self, ask: Callable[[], Any], timeout: float | None = None) -> Any:
         """Ask under the lock until the answer is not False, or the time is up."""
+        answer: Any = False
+
+        def answered() -> bool:
+            nonlocal answer
+            answer = ask()
+            return answer is not False
+
         with self._changed:
-            answer: Any = False
-
-            def answered() -> bool:
-                nonlocal answer
-                answer = ask()
-                return answer is not False
-
+            if answered():
+                return answer
+        with waits(for_program=True), self._changed:
             self._changed.wait_for(answered, timeout)
             return answer
 

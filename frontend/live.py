@@ -17,7 +17,7 @@ from radixrt.client.protocol import EngineProtocol, ProgramHandle
 from radixrt.errors import Cancelled, DeadlineExceeded, ErrorInfo, InvalidRequest, RadixrtError
 from radixrt.frontend.passes.merge_text import merge_text
 from radixrt.frontend.recording import Record, Recording
-from radixrt.frontend.waiting import running_loop, wait_async
+from radixrt.frontend.waiting import running_loop, wait_async, waits
 
 __all__ = ["LiveRecording", "Terms", "error_of_end"]
 
@@ -164,6 +164,9 @@ class LiveRecording(Recording):
                 "use `await s.read(name)`, or `await s.wait()` before reading several",
                 param=record.name,
             )
+        if not promise.done():
+            with waits(for_program=False):
+                return promise.result()
         return promise.result()
 
     async def wait(self, record: Record) -> NodeEvent:

@@ -12,8 +12,7 @@ from typing import Any, Self
 from radixrt.api import Usage
 from radixrt.errors import InvalidRequest
 from radixrt.frontend.feeding import Feed, Prepare, ProgressBar
-from radixrt.frontend.run import Run
-from radixrt.frontend.threads import LoopExecutor, ThreadExecutor
+from radixrt.frontend.run import Executor, Run
 from radixrt.frontend.waiting import running_loop, spawn
 
 __all__ = ["Completed", "Runs"]
@@ -32,6 +31,7 @@ class Runs:
         rows: Iterable[Any],
         prepare: Prepare,
         function: Callable[..., Any],
+        executor: Executor,
         *,
         is_async: bool,
         loop: asyncio.AbstractEventLoop | None,
@@ -42,8 +42,7 @@ class Runs:
         keep: bool,
     ) -> None:
         _check(rows, concurrency, progress, raise_on_error, name)
-        executor = LoopExecutor(loop, name) if is_async else ThreadExecutor(concurrency, name)
-        feed = Feed(prepare, executor, concurrency=concurrency, keep=keep)
+        feed = Feed(prepare, executor, is_async=is_async, concurrency=concurrency, keep=keep)
         self._feed = feed
         self._loop = loop if is_async else None
         self._known_length = len(rows) if isinstance(rows, Sized) else None

@@ -11,7 +11,7 @@ from typing import Any, overload
 
 from radixrt.arguments import fresh_seed
 from radixrt.errors import InvalidRequest
-from radixrt.frontend.execution import execute_here, launch, run_async
+from radixrt.frontend.execution import execute_here, launch, run_async, start_task
 from radixrt.frontend.graph import Graph, current_dry_run, record_dry
 from radixrt.frontend.live import Listener, Terms
 from radixrt.frontend.mapping import Runs
@@ -20,9 +20,13 @@ from radixrt.frontend.run import Run, RunSpec, current_run
 from radixrt.frontend.seeds import derived_seed
 from radixrt.frontend.state import ProgramState
 from radixrt.frontend.stream import ProgramStream
+from radixrt.frontend.threads import Pool
 from radixrt.frontend.waiting import running_loop, spawn, wait_async
 
 __all__ = ["Program", "program"]
+
+CONCURRENCY = 64
+"""How many rows of a map are in flight, and on how many threads a run executes the programs it calls."""
 
 
 class Program:
@@ -77,7 +81,11 @@ class Program:
             )
         run = Run(caller.child_spec(self.name, is_async=self.is_async))
         caller.adopt(run)
-        launch(run, self.function, arguments, is_async=self.is_async)
+        run.begin()
+        if self.is_async and running_loop() is not None:
+            start_task(run, self.function, arguments)
+        else:
+            caller.executor.submit(run, self.function, arguments, is_async=self.is_async)
         return run
 
     # --- one run ---
@@ -131,7 +139,7 @@ class Program:
         arguments, options = self._read(args, kwargs)
 
         def begin(listener: Listener, on_this_loop: bool) -> Run:
-            run = Run(self._spec(options, listener=listener))
+            run = self._make(options, listener=listener)
             launch(run, self.function, arguments, is_async=self.is_async, on_this_loop=on_this_loop)
             return run
 
@@ -144,7 +152,7 @@ class Program:
         rows: Iterable[Mapping[str, Any]],
         /,
         *,
-        concurrency: int = 64,
+        concurrency: int = CONCURRENCY,
         progress: bool | None = None,
         raise_on_error: bool = False,
         **options: Any,
@@ -164,7 +172,7 @@ class Program:
         rows: Iterable[Mapping[str, Any]],
         /,
         *,
-        concurrency: int = 64,
+        concurrency: int = CONCURRENCY,
         progress: bool | None = None,
         raise_on_error: bool = False,
         **options: Any,
@@ -190,22 +198,24 @@ class Program:
             self._signature.check_option(name, (*RUN_OPTIONS, *MAP_OPTIONS), where=where)
         options = RunOptions.read(values, where=where)
         seed = fresh_seed() if options.seed is None else options.seed
+        pool = Pool(concurrency, self.name, loop=loop)
 
         def prepare(index: int, row: Any) -> tuple[Run, dict[str, Any] | None]:
             row_seed = derived_seed(seed, "row", index)
             try:
                 own_seed, arguments = self._read_row(index, row, where)
             except InvalidRequest as error:
-                run = Run(self._spec(options, seed=row_seed, index=index))
+                run = Run(self._spec(options, pool, seed=row_seed, index=index))
                 run.fail(error)
                 return run, None
             row_seed = row_seed if own_seed is None else own_seed
-            return Run(self._spec(options, seed=row_seed, index=index)), arguments
+            return Run(self._spec(options, pool, seed=row_seed, index=index)), arguments
 
         return Runs(
             rows,
             prepare,
             self.function,
+            pool,
             is_async=self.is_async,
             loop=loop,
             name=self.name,
@@ -246,11 +256,19 @@ class Program:
 
     def _prepare(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Run, dict[str, Any]]:
         arguments, options = self._read(args, kwargs)
-        return Run(self._spec(options)), arguments
+        return self._make(options), arguments
+
+    def _make(self, options: RunOptions, *, listener: Listener | None = None) -> Run:
+        """A run by itself, with a pool for the programs that it calls."""
+        pool = Pool(CONCURRENCY, self.name)
+        run = Run(self._spec(options, pool, listener=listener))
+        run.on_over(lambda _: pool.close())
+        return run
 
     def _spec(
         self,
         options: RunOptions,
+        pool: Pool,
         *,
         seed: int | None = None,
         index: int | None = None,
@@ -268,6 +286,7 @@ class Program:
             options.engine,
             options.defaults,
             terms,
+            pool,
             keep_trace=options.keep_trace,
             index=index,
             listener=listener,

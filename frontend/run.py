@@ -12,9 +12,9 @@ import threading
 from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import Future
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 from radixrt.api import Usage
 from radixrt.client.protocol import EngineProtocol
@@ -25,9 +25,30 @@ from radixrt.frontend.results import NodeResult, Nodes, value_of
 from radixrt.frontend.seeds import derived_seed
 from radixrt.frontend.state import ProgramState
 from radixrt.frontend.trace import trace_of
-from radixrt.frontend.waiting import call_soon, running_loop, wait_async
+from radixrt.frontend.waiting import call_soon, running_loop, wait_async, waits
 
-__all__ = ["Run", "RunSpec", "current_run"]
+__all__ = ["Executor", "Queued", "Run", "RunSpec", "current_run"]
+
+
+class Queued(Protocol):
+    """The function of a run that may not have begun."""
+
+    def run_here(self) -> None:
+        """Execute it on this thread, unless another thread has begun it. Where that cannot be, ``hurry``."""
+
+    def hurry(self) -> None:
+        """Somebody waits for it: it must begin even if every thread waits for it."""
+
+
+class Executor(Protocol):
+    """Executes the functions of runs, each to its end, without making the caller wait."""
+
+    def submit(
+        self, run: Run, function: Callable[..., Any], arguments: Mapping[str, Any], *, is_async: bool
+    ) -> None: ...
+
+    def close(self) -> None:
+        """Let the threads go when they have nothing left to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +59,7 @@ class RunSpec:
     engine: EngineProtocol
     defaults: Mapping[str, Any]
     terms: Terms
+    executor: Executor  # of the programs that this one calls
     keep_trace: bool = True
     index: int | None = None
     listener: Listener | None = None
@@ -55,6 +77,7 @@ class Run:
         self.program = spec.program
         self.index = spec.index
         self.seed = spec.terms.seed
+        self.queued: Queued | None = None
         self._spec = spec
         self._recording = LiveRecording(spec.engine, spec.terms, blocks_loop=spec.is_async, listener=spec.listener)
         self._state = ProgramState(self._recording, spec.defaults)
@@ -187,6 +210,8 @@ class Run:
         return self._wait(self._over, timeout)
 
     def __await__(self) -> Generator[Any, None, Run]:
+        if self.queued is not None:
+            self.queued.hurry()
         yield from wait_async(self._over).__await__()
         return self
 
@@ -210,7 +235,11 @@ class Run:
                 param="program",
             )
         try:
-            future.exception(timeout)
+            if self.queued is not None:
+                self.queued.run_here() if timeout is None else self.queued.hurry()
+            if not future.done():
+                with waits(for_program=True):
+                    future.exception(timeout)
         except TimeoutError:
             return False
         except KeyboardInterrupt:
@@ -231,9 +260,12 @@ class Run:
             seed = derived_seed(self.seed, "call", self._calls)
             self._calls += 1
         terms = Terms(seed, self._spec.terms.salt, self._spec.terms.priority, self._spec.terms.deadline)
-        return RunSpec(
-            program, self._spec.engine, self._spec.defaults, terms, self._spec.keep_trace, is_async=is_async
-        )
+        return replace(self._spec, program=program, terms=terms, index=None, listener=None, is_async=is_async)
+
+    @property
+    def executor(self) -> Executor:
+        """Executes the programs that this one calls."""
+        return self._spec.executor
 
     def adopt(self, child: Run) -> None:
         """Make ``child`` end with this run. Raises ``Cancelled`` when this one is over."""

@@ -15,7 +15,7 @@ from radixrt.frontend.live import Listener
 from radixrt.frontend.recording import BranchPath, Record
 from radixrt.frontend.results import NodeResult
 from radixrt.frontend.run import Run
-from radixrt.frontend.waiting import call_soon
+from radixrt.frontend.waiting import call_soon, waits
 
 __all__ = ["NodeDone", "ProgramStream", "RunDone", "StreamEvent", "TextDelta"]
 
@@ -111,7 +111,7 @@ class ProgramStream:
         run = self._start(on_this_loop=False)
         try:
             while True:
-                with self._changed:
+                with waits(for_program=True), self._changed:
                     while (event := self._next(run)) is False:
                         self._changed.wait()
                 if isinstance(event, bool):

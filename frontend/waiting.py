@@ -1,4 +1,4 @@
-"""Waiting for a future that another thread fulfils, from a thread and from an event loop.
+"""Waiting for what another thread fulfils, from a thread and from an event loop.
 
 ``asyncio.wrap_future`` is not used because a cancelled waiter would cancel the future under everybody else.
 """
@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
-__all__ = ["call_soon", "running_loop", "spawn", "wait_async"]
+__all__ = ["PoolThread", "call_soon", "running_loop", "spawn", "wait_async", "waits"]
 
 T = TypeVar("T")
 
@@ -54,3 +55,36 @@ def spawn(target: Callable[[], object], name: str) -> threading.Thread:
     thread = threading.Thread(target=lambda: context.run(target), name=name, daemon=True)
     thread.start()
     return thread
+
+
+class CountsThreads(Protocol):
+    """Who must know which of its threads wait."""
+
+    def block(self, *, for_program: bool) -> None: ...
+
+    def unblock(self, *, for_program: bool) -> None: ...
+
+
+class PoolThread(threading.Thread):
+    """A daemon thread of a pool, which hears when what runs on it waits."""
+
+    def __init__(self, pool: CountsThreads, target: Callable[[], object], name: str) -> None:
+        super().__init__(target=target, name=name, daemon=True)
+        self.pool = pool
+
+
+@contextlib.contextmanager
+def waits(*, for_program: bool) -> Iterator[None]:
+    """Everything that blocks a thread stands inside, so that the pool lets another thread go on meanwhile.
+
+    ``for_program`` tells waiting for another program, which may need a thread itself, from waiting for the engine.
+    """
+    thread = threading.current_thread()
+    if not isinstance(thread, PoolThread):
+        yield
+        return
+    thread.pool.block(for_program=for_program)
+    try:
+        yield
+    finally:
+        thread.pool.unblock(for_program=for_program)
