@@ -166,4 +166,5 @@ def _checked(table: Mapping[str, FlagInfo], name: str, value: Any, origin: str) 
     try:
         return getattr(msgspec.convert({name: value}, EngineConfig), name)
     except msgspec.ValidationError as error:
-        raise InvalidRequest(f"{origin}: {error}", param=origin) from error
+        what = str(error).partition(" - at ")[0].replace("Expected", "expected")
+        raise InvalidRequest(f"{origin}: {what}, not {value!r}", param=origin) from error

@@ -76,7 +76,9 @@ class GGUFFile:
         self._files = [part.file for part in parts]
         for part in parts:
             for key, value in part.metadata.items():
-                if key != "split.no" and self.metadata.setdefault(key, value) != value:
+                known = self.metadata.setdefault(key, value)
+                # "is not" first: NaN equals nothing, not even itself.
+                if key != "split.no" and known is not value and known != value:
                     raise part.file.error(f"the key {key!r} disagrees with that of another part")
             for name, tensor in part.tensors.items():
                 if name in self.tensors:

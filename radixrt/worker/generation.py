@@ -210,8 +210,9 @@ class _SampleSink:
             return True
         if self._limit is not None:
             tokens = self._within(tokens, self._limit)
+        before = len(self.ids) - self.repeated
         self.ids.extend(tokens)
-        self._take(self._detokenizer.push(tokens))
+        self._take(self._detokenizer.push(tokens), may_stop=before >= self._owner.params.min_tokens)
         return self.matched is not None or self.full
 
     def _within(self, tokens: list[int], limit: int) -> list[int]:
@@ -255,12 +256,15 @@ class _SampleSink:
             logprobs=logprobs_of(tokenizer, scores[self.repeated : len(self.ids)] if scores is not None else None),
         )
 
-    def _take(self, text: str) -> None:
+    def _take(self, text: str, *, may_stop: bool = True) -> None:
+        """``may_stop`` is false for the first ``min_tokens`` tokens: stop strings do not count in their text."""
         if self._hidden:
             hidden = min(self._hidden, len(text))
             self._hidden -= hidden
             text = text[hidden:]
-        if text and self.matched is None:
+        if not may_stop:
+            self._show(text)
+        elif text and self.matched is None:
             safe, self.matched = self._stops.push(text)
             self._show(safe)
 

@@ -282,3 +282,10 @@ def test_a_healed_gen_ignores_the_end_when_told(make: Any, gen: Any, words: Any)
     nodes = h.do([TextNode(node=0, text="x a"), gen(1, max_tokens=5, ignore_eos=True)])
     assert nodes[1].samples[0].finish_reason is FinishReason.LENGTH
     assert nodes[1].usage.completion_tokens == 5
+
+
+def test_stop_strings_wait_for_min_tokens(make: Any, gen: Any, words: Any) -> None:
+    h = make(tokenizer=words, script=_say(words, "b", "x", "c", "x", "d"))
+    nodes = h.do([TextNode(node=0, text="a"), gen(1, max_tokens=9, min_tokens=3, stop=("x",), heal=False)])
+    assert nodes[1].samples[0].text == "bxc"
+    assert nodes[1].samples[0].matched_stop == "x"
