@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from radixrt.api import Node
+from radixrt.arguments import check_priority
 from radixrt.client.connection import Connection, Handle
 from radixrt.client.current import enter_engine, leave_engine
 from radixrt.client.protocol import EventCallback, ProgramHandle
@@ -91,6 +92,10 @@ class Engine(SingleCalls):
         deltas: bool = False,
     ) -> ProgramHandle:
         """See ``EngineProtocol``: ``on_event`` is called on the engine's own thread."""
+        # Numbers that no message can hold; every other check is the worker's.
+        priority = check_priority(priority, where="open_program")
+        if not 0 <= seed < 2**64:
+            raise InvalidRequest("open_program: seed must be between 0 and 2**64 - 1", param="seed")
         handle = Handle(self._connection, self, on_event, final)
         handle.expect(nodes)
         message = Open(

@@ -65,7 +65,7 @@ class Generation:
     def _parsed(self, sample: Sample) -> Any:
         if self._output is None:
             return sample.text
-        if sample.finish_reason is not FinishReason.STOP:
+        if not sample.is_complete:
             raise IncompleteOutput(
                 f"the output ended ({sample.finish_reason}) before it was complete",
                 text=sample.text,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import subprocess
 import sys
 import threading
@@ -39,6 +40,29 @@ def test_two_engines_do_not_mix(make_engine: Any) -> None:
     assert texts == ["one", "two"] * 10
     one.close()
     assert two.generate("?", max_tokens=9).text == "two"
+
+
+@pytest.mark.parametrize(
+    "argument",
+    [
+        {"priority": 2**70},
+        {"priority": -(2**31) - 1},
+        {"seed": 2**64},
+        {"seed": -1},
+        {"timeout_s": 0.0},
+        {"salt": "x" * 999},
+    ],
+)
+def test_what_a_program_is_opened_with_is_named_when_it_is_wrong(
+    make_engine: Any, argument: dict[str, Any]
+) -> None:
+    engine, events = make_engine(), queue.SimpleQueue[Any]()
+    try:
+        engine.open_program((), events.put, **{"seed": 1, "final": True, **argument})
+        param = events.get(timeout=10.0).error.param
+    except InvalidRequest as error:
+        param = error.param
+    assert [param] == list(argument)
 
 
 def test_the_current_engine(make_engine: Any) -> None:
