@@ -17,8 +17,6 @@ from radixrt.frontend.recording import Record, located
 
 __all__ = ["NodeResult", "Nodes", "text_of", "value_of"]
 
-_COMPLETE = (FinishReason.STOP, FinishReason.TOOL_CALLS)
-
 
 def value_of(record: Record, event: NodeEvent) -> Any:
     """The value of a gen or select: parsed when it has a type, a list when ``n`` is above 1.
@@ -63,7 +61,7 @@ _WHY: Mapping[FinishReason, str] = MappingProxyType(
 def _sample_value(record: Record, sample: Sample) -> Any:
     reason = sample.finish_reason
     constrained = record.output is not None
-    if reason not in _COMPLETE and (constrained or reason == FinishReason.NO_LEGAL_TOKEN):
+    if not sample.is_complete and (constrained or reason == FinishReason.NO_LEGAL_TOKEN):
         error = IncompleteOutput(
             f"{_WHY.get(reason, 'did not finish')}: {_shortened(sample.text)!r}",
             text=sample.text,

@@ -264,6 +264,11 @@ class Sample(msgspec.Struct, frozen=True, omit_defaults=True):
     matched_stop: str | int | None = None
     logprobs: tuple[TokenLogprob, ...] | None = None
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether it came to its own end; the text of a constrained node is then valid and may be parsed."""
+        return self.finish_reason in (FinishReason.STOP, FinishReason.TOOL_CALLS)
+
 
 class NodeEvent(msgspec.Struct, frozen=True, tag="node", tag_field="type", omit_defaults=True):
     """The terminal event of a gen, select, fork or join node: its result or its error, exactly once.

@@ -75,8 +75,7 @@ def sampling_values(values: Mapping[str, Any], *, where: str) -> dict[str, Any]:
     present = _present(values, where)
     _convert(present, where)
     for name, value in present.items():
-        alone = {"max_tokens": _LARGEST_MAX_TOKENS, name: value}
-        _validated(_convert(alone, where), where)
+        _validated(_convert({"max_tokens": _LARGEST_MAX_TOKENS, name: value}, where), where)
     return present
 
 

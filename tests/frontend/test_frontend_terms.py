@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import radixrt as rx
-from radixrt.api import MAX_SEED
-from radixrt.arguments import check_flag, check_priority, check_salt, check_timeout, fresh_seed
-from radixrt.errors import InvalidRequest
+from radixrt.api import MAX_SEED, FinishReason, NodeEvent, Sample
+from radixrt.arguments import check_flag, check_priority, check_salt, check_timeout, fresh_seed, output_type
+from radixrt.client.generation import Generation
+from radixrt.errors import IncompleteOutput, InvalidRequest, RadixrtError
 
 CHECKS: dict[str, Callable[[Any], Any]] = {
     "timeout": lambda value: check_timeout(value, where="here"),
@@ -75,3 +76,21 @@ def test_fresh_seeds_differ_and_fit() -> None:
     assert len(seeds) == 100
     assert all(0 <= seed <= MAX_SEED for seed in seeds)
     assert max(seeds) > MAX_SEED // 2, "all 63 bits are used"
+
+
+@pytest.mark.parametrize("reason", FinishReason)
+def test_single_calls_and_programs_agree_on_what_is_complete(fake: Any, reason: FinishReason) -> None:
+    @rx.program
+    def program(s: Any) -> Any:
+        s += rx.gen("x", type=int)
+        return s["x"]
+
+    sample = Sample("12", finish_reason=reason)
+    call = Generation(NodeEvent("p", 0, samples=(sample,)), output_type(type=int), seed=0)
+    run = program.start(engine=fake(x=sample))
+    if sample.is_complete:
+        assert call.value == run.value == 12
+        return
+    with pytest.raises(IncompleteOutput):
+        _ = call.value
+    assert isinstance(run.error, RadixrtError)
