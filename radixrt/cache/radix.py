@@ -387,9 +387,7 @@ class RadixTree:
 
     def _edge(self, ids: TokenIds, position: int) -> int | bytes:
         """The key of a child: its first page."""
-        if self._page == 1:
-            return int(ids[position])
-        return ids[position : position + self._page].tobytes()
+        return int(ids[position]) if self._page == 1 else ids[position : position + self._page].tobytes()
 
     def _path_ids(self, node: Node, inside: int) -> TokenIds:
         """The prefix that ends ``inside`` tokens into ``node``."""
