@@ -58,6 +58,11 @@ class Branches(Sequence["Branch"]):
             return [branch[place] for branch in self._branches]
         return self._branches[place]
 
+    def __setitem__(self, place: int, branch: Branch) -> None:
+        """The second half of ``b[0] += ...``, after which Python puts the branch back where it was."""
+        if self._branches[place] is not branch:
+            raise InvalidRequest("a branch cannot be replaced by something else", param="branches")
+
     def __len__(self) -> int:
         return len(self._branches)
 

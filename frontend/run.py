@@ -148,13 +148,19 @@ class Run:
         )
 
     @property
-    def errors(self) -> list[RadixrtError]:
-        """The errors of all nodes that failed, read or not, in the order the program wrote them."""
+    def errors(self) -> list[BaseException]:
+        """The errors of all nodes that failed, read or not, in the order the program wrote them.
+
+        Then those of the programs it started, each with what ended it and the errors of its own nodes.
+        """
         self.wait()
-        found = []
+        found: list[BaseException] = []
         for record in self._recording.records:
             if record.error is not None:
                 found.append(located(record.error, record))
+        for child in self.children:
+            own = [] if child.error is None else [child.error]
+            found += own + [error for error in child.errors if error not in own]
         return found
 
     @property

@@ -32,6 +32,8 @@ from radixrt.frontend.results import text_of, value_of
 
 __all__ = ["Branch", "ProgramState"]
 
+_JOINED = "the branch was joined"
+
 
 class ProgramState:
     """One branch of a running program. ``s += ...`` appends; ``s[name]`` reads."""
@@ -236,6 +238,8 @@ class ProgramState:
         for branch in joined:
             if not isinstance(branch, Branch) or branch._parent is not self:
                 raise InvalidRequest("join takes branches that were forked from this very state", param="branches")
+            if branch._closed == _JOINED:
+                raise InvalidRequest(f"the branch {branch.key!r} has been joined already", param="branches")
         self._require_content("a join")
         children = tuple(branch._branch for branch in joined)
         record = self._record(
@@ -243,7 +247,7 @@ class ProgramState:
         )
         self._content.append(record)
         for branch in joined:
-            branch._closed = branch._closed or "the branch was joined"
+            branch._closed = branch._closed or _JOINED
 
     # --- reading ---
 
