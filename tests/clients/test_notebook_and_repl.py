@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -63,8 +64,10 @@ def test_interactive_prompt(model_file: Path, tmp_path: Path) -> None:
         prompt.sendline("len(card.run(engine=engine, temperature=0)['word']) > 0")
         prompt.expect_exact("True")
         prompt.expect_exact(">>> ")
-        prompt.sendline("engine.generate('x' * 100000, max_tokens=9)")  # Ctrl-C while it waits, then go on
+        prompt.sendline("engine.generate('One two three', max_tokens=4000, ignore_eos=True)")
+        time.sleep(2.0)  # the terminal throws away what it holds at a Ctrl-C: let it come to waiting first
         prompt.sendintr()
+        prompt.expect_exact("KeyboardInterrupt")
         prompt.expect_exact(">>> ")
         prompt.sendline("engine.generate('One two three', max_tokens=2).finish_reason")
         prompt.expect_exact("length")
