@@ -60,7 +60,10 @@ WORDS = [
 ]
 texts = st.lists(st.sampled_from(WORDS), max_size=8).map("".join)
 quick = settings(
-    max_examples=100, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=100,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
 
