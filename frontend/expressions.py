@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
-from radixrt.api import SELECT_METHODS, Constraint, SelectMethod
+from radixrt.api import ROLE_NAME, SELECT_METHODS, Constraint, SelectMethod
 from radixrt.arguments import (
     CONSTRAINT_NAMES,
     SAMPLING_NAMES,
@@ -244,9 +244,11 @@ def role(role: str, *content: Expression | str) -> Role:
 
 
 def check_role(role: object) -> str:
-    if not isinstance(role, str) or not role:
-        raise InvalidRequest("a role is a string that is not empty", param="role")
-    return check_text(role, param="role")
+    if not isinstance(role, str) or not ROLE_NAME.fullmatch(role):
+        raise InvalidRequest(
+            f"a role is 1 to 64 letters, digits, '_', '-', '.' and blanks, not {str(role)[:80]!r}", param="role"
+        )
+    return role
 
 
 def system(*content: Expression | str) -> Role:

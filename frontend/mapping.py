@@ -13,7 +13,7 @@ from radixrt.api import Usage
 from radixrt.errors import InvalidRequest
 from radixrt.frontend.feeding import Feed, Prepare, ProgressBar
 from radixrt.frontend.run import Executor, Run
-from radixrt.frontend.waiting import running_loop, spawn
+from radixrt.frontend.waiting import running_loop, spawn, wait_seconds
 
 __all__ = ["Completed", "Runs"]
 
@@ -93,8 +93,9 @@ class Runs:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until all rows are finished, at most ``timeout`` seconds. True when they are."""
+        seconds = wait_seconds(timeout)
         self._feed.drain()
-        if not self._wait_for(self._feed.all_done, timeout):
+        if not self._wait_for(self._feed.all_done, seconds):
             return False
         self._check_all()
         return True

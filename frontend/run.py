@@ -25,7 +25,7 @@ from radixrt.frontend.results import NodeResult, Nodes, value_of
 from radixrt.frontend.seeds import derived_seed
 from radixrt.frontend.state import ProgramState
 from radixrt.frontend.trace import trace_of
-from radixrt.frontend.waiting import call_soon, running_loop, wait_async, waits
+from radixrt.frontend.waiting import call_soon, running_loop, wait_async, wait_seconds, waits
 
 __all__ = ["Executor", "Queued", "Run", "RunSpec", "current_run"]
 
@@ -213,7 +213,7 @@ class Run:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the run is over, at most ``timeout`` seconds. True when it is."""
-        return self._wait(self._over, timeout)
+        return self._wait(self._over, wait_seconds(timeout))
 
     def __await__(self) -> Generator[Any, None, Run]:
         if self.queued is not None:

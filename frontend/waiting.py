@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import Protocol, TypeVar
 
-__all__ = ["PoolThread", "call_soon", "running_loop", "spawn", "wait_async", "waits"]
+from radixrt.errors import InvalidRequest
+
+__all__ = ["PoolThread", "call_soon", "running_loop", "spawn", "wait_async", "wait_seconds", "waits"]
 
 T = TypeVar("T")
 
@@ -30,6 +32,15 @@ async def wait_async(future: Future[T]) -> T:
         future.add_done_callback(wake)
         await woken
     return future.result()
+
+
+def wait_seconds(timeout: object) -> float | None:
+    """How long ``wait(timeout)`` waits: None and infinity for ever. Raises ``InvalidRequest``."""
+    if timeout is None:
+        return None
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout >= 0:
+        raise InvalidRequest(f"timeout is a number of seconds from 0, not {timeout!r}", param="timeout")
+    return float(timeout) if timeout <= threading.TIMEOUT_MAX else None
 
 
 def call_soon(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> None:

@@ -114,6 +114,9 @@ class Matcher:
 
     def accept(self, token: int) -> bool:
         """Append a token. False, and nothing changes, when it is not allowed (or is no token at all)."""
+        if not isinstance(token, int | np.integer) or isinstance(token, bool):
+            return False
+        token = int(token)
         following = self._safely(lambda: self._after_token(token), None)
         if following is None:
             return False

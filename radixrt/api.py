@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import enum
 import math
+import re
 from typing import Literal
 
 import msgspec
@@ -55,6 +56,8 @@ MAX_STOP_CHARS = 1024
 MAX_LOGPROBS = 100
 MAX_SAMPLES = 1024
 MAX_SEED = 2**63 - 1
+ROLE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_. -]{0,63}")
+"""What a role may be called: it stands between the control tokens of a chat template."""
 MAX_BRANCHES = 10_000
 """Branches in one program at most, the root included."""
 MAX_NODES = 100_000

@@ -12,7 +12,6 @@ import json
 import numbers
 import re
 import secrets
-import sys
 import types
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -51,7 +50,7 @@ _INT_PATTERN = r"-?(0|[1-9][0-9]{0,17})"
 _FLOAT_PATTERN = r"-?(0|[1-9][0-9]{0,17})(\.[0-9]{1,17})?([eE][+-]?[0-9]{1,2})?"
 _LARGEST_MAX_TOKENS = 2**31 - 1
 _LARGEST_TOKEN_ID = 2**31 - 1
-_LARGEST_TIMEOUT_S = sys.float_info.max
+_LARGEST_TIMEOUT_S = 1e9  # thirty years; locks cannot wait for much longer
 
 
 # --- sampling ---------------------------------------------------------------------------------------------------
@@ -171,7 +170,9 @@ def check_timeout(value: Any, *, where: str) -> float | None:
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
         raise _wrong_kind("timeout", "a number of seconds", value, where)
     if not 0 < seconds <= _LARGEST_TIMEOUT_S:
-        raise InvalidRequest(f"{where}: timeout must be above 0 and finite", param="timeout")
+        raise InvalidRequest(
+            f"{where}: timeout must be above 0 and at most {_LARGEST_TIMEOUT_S:.0f} seconds", param="timeout"
+        )
     return float(seconds)
 
 

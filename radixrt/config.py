@@ -37,11 +37,11 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     ] = "auto"
     quantization: Annotated[Literal["none"], _flag("weight quantization at load")] = "none"
     kv_dtype: Annotated[Literal["auto"], _flag("type of the KV cache; auto follows dtype")] = "auto"
-    max_running: Annotated[int, _flag("sequences in one batch at most", ge=1)] = 64
-    max_total_tokens: Annotated[int, _flag("slots of the KV pool; 0 sizes it from free memory", ge=0)] = 0
-    max_queued: Annotated[int, _flag("programs that may wait; more is refused as overloaded", ge=1)] = 4096
-    chunk: Annotated[int, _flag("tokens of prefill in one step at most", ge=1)] = 512
-    page_size: Annotated[int, _flag("tokens in one page of the KV pool", ge=1)] = 1
+    max_running: Annotated[int, _flag("sequences in one batch at most", ge=1, le=2**20)] = 64
+    max_total_tokens: Annotated[int, _flag("slots of the KV pool; 0 sizes it from free memory", ge=0, le=2**40)] = 0
+    max_queued: Annotated[int, _flag("programs that may wait; more is overload", ge=1, le=2**31)] = 4096
+    chunk: Annotated[int, _flag("tokens of prefill in one step at most", ge=1, le=2**31)] = 512
+    page_size: Annotated[int, _flag("tokens in one page of the KV pool", ge=1, le=2**16)] = 1
     policy: Annotated[
         Literal["fcfs", "random", "lpm", "dfs"], _flag("order in which waiting sequences are admitted")
     ] = "lpm"
@@ -62,14 +62,14 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     frontend_parallelism: Annotated[
         Literal["on", "off"], _flag("run the branches of one program at the same time")
     ] = "on"
-    threads: Annotated[int, _flag("CPU threads of the model; 0 takes the CPU quota", ge=0)] = 0
+    threads: Annotated[int, _flag("CPU threads of the model; 0 takes the CPU quota", ge=0, le=1024)] = 0
     cuda_graphs: Annotated[Literal["off"], _flag("capture decode steps as CUDA graphs")] = "off"
     overlap: Annotated[Literal["off"], _flag("schedule the next step while the device computes")] = "off"
     deterministic: Annotated[Literal["off"], _flag("batch-invariant kernels on a GPU")] = "off"
     force_retract_every: Annotated[
-        int, _flag("ablation and test: retract the youngest sequence every K steps; 0 never", ge=0)
+        int, _flag("ablation and test: retract the youngest sequence every K steps; 0 never", ge=0, le=2**31)
     ] = 0
-    random_seed: Annotated[int, _flag("seed of --policy random", ge=0)] = 0
+    random_seed: Annotated[int, _flag("seed of --policy random", ge=0, le=2**63 - 1)] = 0
     heartbeat_s: Annotated[float, _flag("seconds between the worker's heartbeats", ge=0.01, le=60)] = 1.0
     worker: Annotated[
         Literal["process", "thread"], _flag("run the worker as its own process or as a thread of this one")

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
-import itertools
 import json
 import sys
 import time
@@ -120,10 +119,11 @@ def run_rows(
     """Run every row of a JSON-lines file that ``out`` does not hold yet; return how many failed."""
     if not rows.is_file():
         raise InvalidRequest(f"{rows} is not a regular file (it is read twice)", param="--rows")
-    done = _finished_rows(out) if out is not None else set()
+    done, earlier_seed = _finished_rows(out) if out is not None else (set(), None)
     total = sum(1 for _ in _read_rows(rows))
-    seed = settings.get("seed")
-    seed = fresh_seed() if seed is None else seed
+    # Without a seed the one that an earlier run drew goes on, so that what is repeated comes out as it did.
+    seeds = (settings.get("seed"), earlier_seed, fresh_seed())
+    seed = next(value for value in seeds if value is not None)
     todo = ((index, row) for index, row in _read_rows(rows) if index not in done)
     started, failed, finished, usage = time.monotonic(), 0, 0, Usage()
     numbers: list[int] = []  # the input row of each row of the map
@@ -142,7 +142,7 @@ def run_rows(
                 prepared(), engine=engine, concurrency=concurrency, keep_trace=False, progress=False, **options
             )
             for run in runs.as_completed():
-                failed += not _write(stream, numbers[run.index or 0], run)
+                failed += not _write(stream, numbers[run.index or 0], run, seed)
                 finished += 1
                 usage = usage + run.usage
                 bar.update()
@@ -161,7 +161,7 @@ def run_rows(
         console.print(f"{len(done)} rows were already in {out}")
     if failed:
         where = f"their errors are in {out}; the same command tries them again" if out is not None else "see above"
-        console.print(f"{failed} rows failed: {where}", style="bold red")
+        console.print(f"{failed} {'row' if failed == 1 else 'rows'} failed: {where}", style="bold red")
     return failed
 
 
@@ -173,21 +173,35 @@ def _opened(path: Path) -> IO[str]:
 
 
 def _read_rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The rows and their numbers; blank lines are none. Errors name the line of the file, from 1."""
+    index = 0
     try:
         with path.open(encoding="utf-8") as lines:
-            for index, line in zip(itertools.count(), (text for text in lines if text.strip()), strict=False):
-                row = json.loads(line)
+            for place, text in enumerate(lines, 1):
+                if not text.strip():
+                    continue
+                try:
+                    row = json.loads(text)
+                except json.JSONDecodeError as error:
+                    raise InvalidRequest(
+                        f"line {place} of {path}, column {error.colno}: {error.msg}", param="--rows"
+                    ) from error
                 if not isinstance(row, dict):
-                    raise InvalidRequest(f"row {index} of {path} is not a JSON object", param="--rows")
+                    raise InvalidRequest(f"line {place} of {path} is not a JSON object", param="--rows")
                 yield index, row
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+                index += 1
+    except (OSError, UnicodeDecodeError) as error:
         raise InvalidRequest(f"cannot read the rows of {path}: {error}", param="--rows") from error
 
 
-def _finished_rows(path: Path) -> set[int]:
-    """The rows that stand in an output file without an error; everything else in it is taken out."""
+def _finished_rows(path: Path) -> tuple[set[int], int | None]:
+    """The rows that stand in an output file without an error, and the seed of the run that wrote it.
+
+    Everything else in the file is taken out.
+    """
     if not path.exists():
-        return set()
+        return set(), None
+    seed: int | None = None
     data = path.read_bytes()
     whole = data.rfind(b"\n") + 1  # a line that was cut off ends the file
     done: dict[int, bytes] = {}
@@ -199,6 +213,7 @@ def _finished_rows(path: Path) -> set[int]:
             raise InvalidRequest(
                 f"{path} holds a line that is no result of a run: {problem}", param="--out"
             ) from problem
+        seed = entry.get("map_seed", seed)
         if error is None:
             done[row] = line
     kept = b"".join(done.values())
@@ -206,12 +221,13 @@ def _finished_rows(path: Path) -> set[int]:
         aside = path.with_name(path.name + ".new")
         aside.write_bytes(kept)
         aside.replace(path)
-    return set(done)
+    return set(done), seed
 
 
-def _write(stream: IO[str], index: int, run: Run) -> bool:
+def _write(stream: IO[str], index: int, run: Run, map_seed: int) -> bool:
     """Write the line of a row; False when the row failed, also by a result that JSON cannot hold."""
-    entry: dict[str, Any] = {"row": index, "seed": run.seed, "usage": msgspec.to_builtins(run.usage)}
+    entry: dict[str, Any] = {"row": index, "seed": run.seed, "map_seed": map_seed}
+    entry["usage"] = msgspec.to_builtins(run.usage)
     error = run.error
     try:
         entry["outputs"] = _outputs(run)

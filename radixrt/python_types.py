@@ -11,7 +11,7 @@ import functools
 import json
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import typing_extensions
@@ -23,6 +23,15 @@ if TYPE_CHECKING:
     from pydantic.json_schema import GenerateJsonSchema
 
 __all__ = ["json_schema_of", "literal_members"]
+
+_BOUNDS = {
+    "ge": "minimum",
+    "gt": "exclusiveMinimum",
+    "le": "maximum",
+    "lt": "exclusiveMaximum",
+    "multiple_of": "multipleOf",
+}
+_INT_KEY = "^(0|-?[1-9][0-9]{0,17})$"
 
 
 def literal_members(value: Any) -> list[tuple[str, Any]] | None:
@@ -92,6 +101,12 @@ def _closed_schemas() -> type[GenerateJsonSchema]:
         def typed_dict_schema(self, schema: core_schema.TypedDictSchema) -> JsonSchemaValue:
             return _closed(super().typed_dict_schema(schema))
 
+        def decimal_schema(self, schema: core_schema.DecimalSchema) -> JsonSchemaValue:
+            return _number(schema)
+
+        def dict_schema(self, schema: core_schema.DictSchema) -> JsonSchemaValue:
+            return _with_keys(super().dict_schema(schema), schema.get("keys_schema", {}).get("type", "any"))
+
     return Closed
 
 
@@ -99,6 +114,29 @@ def _closed(schema: dict[str, Any]) -> dict[str, Any]:
     if "properties" in schema:
         schema.setdefault("additionalProperties", False)
     return schema
+
+
+def _number(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A Decimal as a JSON number: pydantic also takes strings for it, but says of them less than it checks."""
+    if schema.get("max_digits") is not None:
+        raise InvalidRequest("max_digits of a Decimal cannot be part of a schema", param="schema")
+    number: dict[str, Any] = {"type": "number"}
+    for name, keyword in _BOUNDS.items():
+        if schema.get(name) is not None:
+            number[keyword] = float(schema[name])
+    if schema.get("decimal_places") is not None:
+        number["multipleOf"] = 10.0 ** -schema["decimal_places"]
+    return number
+
+
+def _with_keys(schema: dict[str, Any], kind: str) -> dict[str, Any]:
+    """The schema of a dict whose keys are of this kind of type, as JSON spells them: as strings."""
+    if kind in ("any", "str", "literal", "enum", "constrained-str", "definition-ref", "nullable", "union"):
+        return schema
+    if kind != "int":
+        raise InvalidRequest(f"keys of type {kind} cannot be part of a schema; str and int can", param="schema")
+    values = schema.pop("additionalProperties", True)
+    return {**schema, "patternProperties": {_INT_KEY: values}, "additionalProperties": False}
 
 
 def _portable(annotation: Any) -> Any:

@@ -8,6 +8,7 @@ token ids, which are taken as they are. Errors are raised here as their classes.
 from __future__ import annotations
 
 import asyncio
+import numbers
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, TypedDict, Unpack
@@ -229,14 +230,14 @@ def _prompt_nodes(prompt: Any) -> tuple[Node, ...]:
 
 def _token_ids(prompt: Sequence[Any]) -> tuple[int, ...]:
     for place, token in enumerate(prompt):
-        if isinstance(token, bool) or not isinstance(token, int):
+        if isinstance(token, bool) or not isinstance(token, numbers.Integral):
             kind = type(token).__name__
             raise InvalidRequest(
                 f"prompt[{place}] must be a token id or a message, not {kind}", param=f"prompt[{place}]"
             )
         if not 0 <= token <= _LARGEST_TOKEN_ID:
             raise InvalidRequest(f"prompt[{place}]: {token} is not a token id", param=f"prompt[{place}]")
-    return tuple(prompt)
+    return tuple(int(token) for token in prompt)
 
 
 def _message_nodes(messages: Sequence[Any]) -> tuple[Node, ...]:

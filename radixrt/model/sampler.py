@@ -24,6 +24,7 @@ __all__ = ["sample_rows", "uniform"]
 
 # Below this a temperature means the greatest: the division would only produce infinities.
 MIN_TEMPERATURE = 1e-6
+_HUGE = np.float32(1e30)
 
 _ALLOWED = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
 _MASK_ADDENDS = np.where(_ALLOWED == 1, np.float32(0), np.float32(-np.inf))
@@ -91,7 +92,10 @@ def _adjust(row: _Floats, sampling: RowSampling) -> str | None:
     if params.repetition_penalty != 1.0:
         seen = np.unique(np.array([*sampling.prompt_ids, *sampling.output_ids], np.int64))
         values = row[seen]
-        row[seen] = np.where(values > 0, values / params.repetition_penalty, values * params.repetition_penalty)
+        # A penalty near 0, or 0 as a float32, makes any logit huge: huge is enough.
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            changed = np.where(values > 0, values / params.repetition_penalty, values * params.repetition_penalty)
+        row[seen] = np.where(values > -np.inf, np.clip(changed, -_HUGE, _HUGE), values)
     if (params.presence_penalty or params.frequency_penalty) and len(sampling.output_ids):
         seen, counts = np.unique(np.array(sampling.output_ids, np.int64), return_counts=True)
         row[seen] -= (params.presence_penalty + params.frequency_penalty * counts).astype(np.float32)

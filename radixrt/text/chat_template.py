@@ -7,12 +7,12 @@ it is told which control tokens a text spells.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jinja2
 
+from radixrt.api import ROLE_NAME
 from radixrt.errors import InvalidRequest, ModelLoadError
 from radixrt.text.pieces import Message, Piece, TextPiece
 from radixrt.text.provenance import Mask
@@ -21,11 +21,9 @@ from radixrt.text.sandbox import Budget, BudgetExceeded, TemplateEnvironment
 __all__ = ["ChatTemplate"]
 
 MAX_TEMPLATE_CHARS = 1 << 18
-MAX_ROLE_CHARS = 64
 # Work that one rendering may do: a share for the template and one for each message and character of input.
 _STEPS, _STEPS_PER_MESSAGE = 300_000, 1_000
 _CHARS, _CHARS_PER_MESSAGE, _CHARS_PER_CHAR = 16 << 20, 64 << 10, 64
-_ROLE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_. -]*")
 _JSON_ESCAPES = '"\\' + "".join(map(chr, range(0x20)))  # characters that JSON writes otherwise
 _RESERVED = frozenset({"messages", "add_generation_prompt"})
 
@@ -210,9 +208,9 @@ def _text(message: Message) -> str:
 
 
 def _check_role(role: str) -> None:
-    if len(role) > MAX_ROLE_CHARS or not _ROLE.fullmatch(role):
+    if not ROLE_NAME.fullmatch(role):
         raise InvalidRequest(
-            f"{role[:80]!r} is not a role: letters, digits, '_', '-', '.' and blanks, at most {MAX_ROLE_CHARS}",
+            f"{role[:80]!r} is not a role: 1 to 64 letters, digits, '_', '-', '.' and blanks",
             param="role",
         )
 

@@ -28,6 +28,8 @@ __all__ = ["WorkerLoop", "serve"]
 PREPARATION_THREADS = 2
 # Messages taken between two steps at most, so that a flood of them can't stop the programs that run.
 _MESSAGES_PER_STEP = 256
+# A deadline may lie further ahead than a lock can wait for.
+_LONGEST_WAIT_S = 3600.0
 # How long to wait for news when the scheduler has sequences but can't advance any.
 _STUCK_WAIT_S = 0.005
 
@@ -112,7 +114,8 @@ class WorkerLoop:
 def _patience(interpreter: Interpreter, has_work: bool, stuck: bool) -> float | None:
     if has_work:
         return _STUCK_WAIT_S if stuck else 0.0
-    return interpreter.next_deadline()
+    due = interpreter.next_deadline()
+    return None if due is None else min(due, _LONGEST_WAIT_S)
 
 
 def serve(channel: Callable[[], ServerChannel], load: Callable[[], Runtime], heartbeat_s: float) -> int:

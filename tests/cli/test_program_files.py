@@ -189,3 +189,24 @@ def test_an_output_that_cannot_be_written_is_named(program: Program, engine: rx.
     with pytest.raises(InvalidRequest) as caught:
         run_rows(program, {}, rows, tmp_path / "nowhere" / "out.jsonl", engine, {}, 2)
     assert caught.value.param == "--out"
+
+
+def test_without_a_seed_the_one_that_was_drawn_goes_on(program: Program, engine: rx.Engine, tmp_path: Path) -> None:
+    rows = _rows(tmp_path / "in.jsonl", [{"text": t, "count": 6} for t in ("a", "bad", "c", "d")])
+    out = tmp_path / "out.jsonl"
+    run_rows(program, {}, rows, out, engine, {}, 4)
+    whole = _results(out)
+    lines = out.read_text().splitlines(keepends=True)
+    out.write_text("".join(line for line in lines if json.loads(line)["row"] < 2))
+    run_rows(program, {}, rows, out, engine, {}, 4)
+    again = _results(out)
+    for row in range(4):
+        assert (again[row]["seed"], again[row].get("value")) == (whole[row]["seed"], whole[row].get("value"))
+
+
+def test_a_bad_row_is_named_by_the_line_of_the_file(program: Program, engine: rx.Engine, tmp_path: Path) -> None:
+    path = tmp_path / "in.jsonl"
+    for text, named in (('{"text": "a"}\n\n{\n', "line 3"), ("\n[1]\n", "line 2")):
+        path.write_text(text)
+        with pytest.raises(InvalidRequest, match=named):
+            run_rows(program, {}, path, None, engine, {}, 2)

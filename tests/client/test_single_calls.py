@@ -9,9 +9,11 @@ import time
 from collections.abc import Callable
 from typing import Annotated, Any
 
+import numpy as np
 import pytest
 from pydantic import Field
 
+from radixrt.api import EndEvent, GenNode, SamplingParams, TextNode
 from radixrt.client import connection
 from radixrt.errors import (
     ContextLengthExceeded,
@@ -309,3 +311,29 @@ def test_a_type_that_the_engine_refuses_is_named_as_it_was_given(make_engine: An
         with pytest.raises(UnsatisfiableConstraint) as caught:
             make_engine().generate("x", **{name: kind})
         assert caught.value.param == name
+
+
+def test_no_timeout_is_too_long_for_the_worker(make_engine: Callable[..., Any]) -> None:
+    scripted = make_engine()
+    with pytest.raises(InvalidRequest) as caught:
+        scripted.generate("x", max_tokens=1, timeout=1e10)
+    assert caught.value.param == "timeout"
+    ended: list[Any] = []
+    over = threading.Event()
+
+    def hear(event: Any) -> None:
+        ended.append(event)
+        if isinstance(event, EndEvent):
+            over.set()
+
+    nodes = [TextNode(node=0, text="x"), GenNode(node=1, name="y", params=SamplingParams(max_tokens=1))]
+    scripted.open_program(nodes, hear, seed=1, final=True, timeout_s=1e300)  # as a message from elsewhere might say
+    assert over.wait(10)
+    assert ended[-1].outcome == "done"
+
+
+def test_numpy_integers_are_token_ids(make_engine: Callable[..., Any]) -> None:
+    scripted = make_engine()
+    ids = [int(x) for x in np.arange(65, 70)]
+    plain = scripted.generate(ids, max_tokens=3, temperature=0)
+    assert scripted.generate(list(np.arange(65, 70)), max_tokens=3, temperature=0).text == plain.text

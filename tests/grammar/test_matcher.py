@@ -357,3 +357,11 @@ def test_arguments_of_a_matcher_are_checked(end_ids: object, prefix: object, byt
     with pytest.raises(InvalidRequest) as caught:
         bytes_compiler.regex("a").matcher(end_ids=end_ids, prefix=prefix)  # type: ignore[arg-type]
     assert caught.value.param in ("end_ids", "prefix")
+
+
+@pytest.mark.parametrize("token", [None, 1.0, "a", [1], b"a", True, -1, 10**30])
+def test_what_is_no_token_changes_nothing(token: object) -> None:
+    matcher = Compiler(Vocabulary([b"a", b"b", None], [2])).regex("a*").matcher()
+    assert not matcher.accept(token)  # type: ignore[arg-type]
+    assert not matcher.failed
+    assert matcher.accept(0)

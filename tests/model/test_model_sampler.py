@@ -285,3 +285,13 @@ def test_no_rows() -> None:
     assert sample_rows(np.zeros((0, 8), np.float32), [], None) == []
     with pytest.raises(ValueError, match="rows"):
         sample_rows(np.zeros((2, 8), np.float32), [row()], None)
+
+
+@pytest.mark.parametrize("penalty", [1e-38, 1e-300, 0.5, 10.0])
+def test_any_repetition_penalty_leaves_numbers(penalty: float) -> None:
+    logits = np.array([[3.0, -2.0, 0.0, -np.inf, 1.0]], np.float32)
+    params = SamplingParams(temperature=1.0, repetition_penalty=penalty, top_p=0.9)
+    rows = [RowSampling(params=params, key=1, position=0, prompt_ids=[0, 1, 2, 3])]
+    (sampled,) = sample_rows(logits, rows)
+    assert sampled.error is None
+    assert sampled.token in (0, 1, 2, 4)
