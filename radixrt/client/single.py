@@ -235,7 +235,7 @@ def _token_ids(prompt: Sequence[Any]) -> tuple[int, ...]:
             raise InvalidRequest(
                 f"prompt[{place}] must be a token id or a message, not {kind}", param=f"prompt[{place}]"
             )
-        if not 0 <= token <= _LARGEST_TOKEN_ID:
+        if not 0 <= int(token) <= _LARGEST_TOKEN_ID:
             raise InvalidRequest(f"prompt[{place}]: {token} is not a token id", param=f"prompt[{place}]")
     return tuple(int(token) for token in prompt)
 
