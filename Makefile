@@ -35,7 +35,7 @@ lint: install  ## ruff
 	$(BIN)/ruff format --check .
 
 types: install  ## mypy --strict over the package as it is installed
-	rm -rf build/types
+	rm -rf build  # what an earlier build left would be installed too
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation --target build/types .
 	MYPYPATH=build/types $(BIN)/mypy --strict -p radixrt
 
