@@ -10,10 +10,11 @@ Works on bytes throughout and needs neither torch nor a tokenizer library.
 
 from __future__ import annotations
 
+from radixrt.grammar.batch import fill_masks
 from radixrt.grammar.compiled import CompiledGrammar
 from radixrt.grammar.compiler import Compiler
 from radixrt.grammar.limits import GrammarLimits
-from radixrt.grammar.matcher import Matcher, fill_masks
+from radixrt.grammar.matcher import Matcher
 from radixrt.grammar.vocab import Vocabulary
 
 __all__ = ["CompiledGrammar", "Compiler", "GrammarLimits", "Matcher", "Vocabulary", "fill_masks"]

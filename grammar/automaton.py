@@ -19,7 +19,7 @@ from radixrt.grammar.terminal_rows import SharedRows, TerminalRow
 from radixrt.grammar.vocab import Vocabulary
 from radixrt.kernels.cpu.trie_walk import TrieWalk, run_walks
 
-__all__ = ["Automaton", "Row"]
+__all__ = ["Automaton", "Row", "free_row"]
 
 Row = npt.NDArray[np.uint32]
 """Bits of allowed tokens, read-only, ``Vocabulary.words`` long."""
@@ -192,3 +192,11 @@ class Automaton:
 
     def _refuel(self) -> None:
         self._machine.refuel(self._limits.step_fuel, "step_fuel")
+
+
+def free_row(size: int) -> npt.NDArray[np.int32]:
+    """The mask row of a text without a constraint: ones for every id below ``size``, zeros in the padding."""
+    row = np.full((size + 31) // 32, -1, np.int32)
+    if size % 32:
+        row[-1] = (1 << size % 32) - 1
+    return row

@@ -12,12 +12,12 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from radixrt.errors import InvalidRequest, RadixrtError
-from radixrt.grammar.automaton import Automaton, Row
+from radixrt.errors import InvalidRequest
+from radixrt.grammar.automaton import Automaton, Row, free_row
 from radixrt.grammar.machine import DEAD
 from radixrt.kernels.cpu.trie_walk import NO_NODE
 
-__all__ = ["Encode", "Matcher", "fill_masks"]
+__all__ = ["Encode", "Matcher"]
 
 Encode = Callable[[str], list[int]]
 """The canonical tokens of a text in mid-sequence."""
@@ -328,63 +328,3 @@ def _text(data: bytes) -> str | None:
         except UnicodeDecodeError:
             continue
     return None
-
-
-def free_row(size: int) -> npt.NDArray[np.int32]:
-    """The mask row of a text without a constraint: ones for every id below ``size``, zeros in the padding."""
-    row = np.full((size + 31) // 32, -1, np.int32)
-    if size % 32:
-        row[-1] = (1 << size % 32) - 1
-    return row
-
-
-def fill_masks(matchers: Sequence[object], bitmask: npt.NDArray[np.int32], *, size: int | None = None) -> None:
-    """Fill a batch: row i of ``bitmask`` (contiguous int32 [rows, words]) for ``matchers[i]``, ``Matcher`` or None.
-
-    None is a row without a constraint: ones for every id below the vocabulary's size (``size`` says it where all
-    rows are free; default: every bit of the row), zeros in the padding. Rows beyond ``matchers`` stay as they are.
-    The missing rows of one grammar are computed in one native call.
-    """
-    if bitmask.dtype != np.int32 or bitmask.ndim != 2 or not bitmask.flags.c_contiguous:
-        raise InvalidRequest("bitmask must be contiguous int32 [rows, words]", param="bitmask")
-    if len(bitmask) < len(matchers):
-        raise InvalidRequest(f"bitmask has {len(bitmask)} rows for {len(matchers)} matchers", param="bitmask")
-    checked = [_checked(i, matcher) for i, matcher in enumerate(matchers)]
-    widths = {m.vocab_size for m in checked if m is not None}
-    if size is not None:
-        widths.add(size)
-    if len(widths) > 1:
-        raise InvalidRequest("the matchers are of vocabularies of different sizes", param="matchers")
-    width = widths.pop() if widths else 32 * bitmask.shape[1]
-    if (width + 31) // 32 != bitmask.shape[1]:
-        raise InvalidRequest(
-            f"bitmask must have {(width + 31) // 32} words, not {bitmask.shape[1]}", param="bitmask"
-        )
-    _prepare(checked)
-    for matcher, row in zip(checked, bitmask, strict=False):
-        if matcher is None:
-            row[:] = free_row(width)
-        else:
-            matcher.fill_mask(row)
-
-
-def _checked(index: int, matcher: object) -> Matcher | None:
-    if matcher is not None and not isinstance(matcher, Matcher):
-        raise InvalidRequest(f"row {index} is a {type(matcher).__name__} and no Matcher", param="matchers")
-    return matcher
-
-
-def _prepare(matchers: Sequence[Matcher | None]) -> None:
-    """Compute rows that several matchers of one grammar will ask for, together."""
-    states: dict[Automaton, list[int]] = {}
-    for matcher in matchers:
-        if matcher is not None:
-            state = matcher._pending_state()
-            if state is not None:
-                states.setdefault(matcher._automaton, []).append(state)
-    for automaton, wanted in states.items():
-        if len(wanted) > 1:
-            try:
-                automaton.rows(wanted)
-            except RadixrtError:
-                continue  # one of them is too hard: each matcher finds out by itself and fails alone
