@@ -6,6 +6,7 @@ raises into a decoding loop. A failed matcher allows nothing and accepts nothing
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
@@ -134,7 +135,7 @@ class Matcher:
         if token in self._end_ids:
             return self._place._replace(ended=True) if self._accepting(self._place) else None
         place = self._place
-        data = self._automaton.vocab.token_bytes(token)
+        data = self._automaton.vocab.spelling(token)
         if data is None or place.ended:
             return None
         if self._prefix_ids and len(data) <= len(self._prefix) - place.prefix and token != self._usual_token(place):
@@ -266,7 +267,7 @@ class Matcher:
             if token in self._end_ids:
                 break
             tokens.append(token)
-            state = self._automaton.advance(state, self._automaton.vocab.tokens[token] or b"")
+            state = self._automaton.advance(state, self._automaton.vocab.spelling(token) or b"")
         return tokens
 
     def _canonical(self, state: int) -> list[int]:
@@ -292,12 +293,15 @@ class Matcher:
         if encode is None:
             return []
         vocab = self._automaton.vocab
-        for count in dict.fromkeys(min(n, len(self._tokens)) for n in _CONTEXT_TOKENS):
+        recent = self._tokens[-_CONTEXT_TOKENS[0] :]
+        text = itertools.takewhile(lambda token: vocab.token_bytes(token) is not None, reversed(recent))
+        room = len(list(text))  # a special token parts what is before it from what comes
+        for count in dict.fromkeys(min(n, room) for n in _CONTEXT_TOKENS):
             context = self._tokens[len(self._tokens) - count :]
-            text = _text(b"".join(vocab.token_bytes(token) or b"" for token in context) + data)
-            if text is None:
+            spelled = _text(b"".join(vocab.token_bytes(token) or b"" for token in context) + data)
+            if spelled is None:
                 continue
-            tokens = encode(text)
+            tokens = encode(spelled)
             if tokens[:count] == context:
                 return tokens[count:]
         return []

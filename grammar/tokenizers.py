@@ -41,22 +41,27 @@ class TokenizerFacts(NamedTuple):
     eos_ids: tuple[int, ...]
     special_ids: frozenset[int]
     size: int
+    names: dict[str, int]
+    """Added tokens by their spelling, special ones among them."""
 
 
 def read_tokenizer(tokenizer: Any) -> TokenizerFacts:
     """Read a tokenizer; raises ``InvalidRequest`` (param ``tokenizer``) for kinds that are not understood."""
     if callable(getattr(tokenizer, "tokens", None)) and hasattr(tokenizer, "eos_ids"):
         tokens = list(tokenizer.tokens())
-        return TokenizerFacts(
-            tokens, tuple(tokenizer.eos_ids), frozenset(tokenizer.special_ids), tokenizer.vocab_size
-        )
+        special = frozenset(tokenizer.special_ids)
+        spelled = getattr(tokenizer, "token_text", None)
+        names = {name: i for i in special if (name := spelled(i))} if callable(spelled) else {}
+        return TokenizerFacts(tokens, tuple(tokenizer.eos_ids), special, tokenizer.vocab_size, names)
     backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
     if callable(getattr(backend, "to_str", None)):
         facts = _read_fast(json.loads(backend.to_str()))
         return _with_ends(facts, tokenizer)
     if hasattr(tokenizer, "sp_model") and callable(getattr(tokenizer, "get_vocab", None)):
         special = frozenset(getattr(tokenizer, "all_special_ids", ()))
-        facts = _assemble(tokenizer.get_vocab(), {}, special, _sentencepiece_bytes)
+        vocab = tokenizer.get_vocab()
+        facts = _assemble(vocab, {}, special, _sentencepiece_bytes)
+        facts = facts._replace(names={spelling: i for spelling, i in vocab.items() if i in special})
         return _with_ends(facts, tokenizer)
     raise InvalidRequest(f"cannot read the tokens of a {type(tokenizer).__name__}", param="tokenizer")
 
@@ -87,7 +92,8 @@ def _read_fast(spec: Mapping[str, Any]) -> TokenizerFacts:
     facts = _assemble(vocab, texts, frozenset(special), _byte_reader(spec))
     spellings = {**{s: i for s, i in vocab.items() if s in _END_SPELLINGS}, **{s: i for i, s in texts.items()}}
     end = next((spellings[s] for s in _END_SPELLINGS if s in spellings), None)
-    return facts._replace(eos_ids=() if end is None else (end,))
+    names = {**{s: i for s, i in vocab.items() if i in special}, **{s: i for i, s in texts.items() if s}}
+    return facts._replace(eos_ids=() if end is None else (end,), names=names)
 
 
 def _byte_reader(spec: Mapping[str, Any]) -> Callable[[str], bytes]:
@@ -124,7 +130,7 @@ def _assemble(
         tokens[i] = None if i in special else to_bytes(spelling)
     for i, text in texts.items():
         tokens[i] = None if i in special else text.encode()
-    return TokenizerFacts(tokens, (), special, size)
+    return TokenizerFacts(tokens, (), special, size, {})
 
 
 def _sentencepiece_bytes(spelling: str) -> bytes:
