@@ -25,12 +25,12 @@ __all__ = ["parse_python"]
 _WARNINGS_LOCK = threading.Lock()
 _NOTHING = Chars(())
 _CATEGORIES = {
-    ops.CATEGORY_DIGIT: ("d", False),
-    ops.CATEGORY_NOT_DIGIT: ("d", True),
-    ops.CATEGORY_WORD: ("w", False),
-    ops.CATEGORY_NOT_WORD: ("w", True),
-    ops.CATEGORY_SPACE: ("s", False),
-    ops.CATEGORY_NOT_SPACE: ("s", True),
+    ops.CATEGORY_DIGIT: "d",
+    ops.CATEGORY_NOT_DIGIT: "D",
+    ops.CATEGORY_WORD: "w",
+    ops.CATEGORY_NOT_WORD: "W",
+    ops.CATEGORY_SPACE: "s",
+    ops.CATEGORY_NOT_SPACE: "S",
 }
 _REFUSED = {
     ops.GROUPREF: ("back-reference", re.compile(r"\\[1-9]|\(\?P=")),
@@ -51,8 +51,10 @@ def parse_python(pattern: str, limits: GrammarLimits) -> Node:
     except re.error as error:
         place = "" if error.pos is None else f" at column {error.pos}"
         raise InvalidRequest(f"not a regular expression: {error.msg}{place}", param="regex") from error
-    except (OverflowError, RecursionError) as error:
-        raise UnsupportedConstraint(f"the regular expression is too large: {error}", param="regex") from error
+    except (OverflowError, RecursionError, ValueError) as error:  # ValueError: a count of thousands of digits
+        raise UnsupportedConstraint(
+            f"the regular expression is too large: {error}", keyword="pattern", param="regex"
+        ) from error
     return _Reader(pattern).sequence(tree, tree.state.flags)
 
 
@@ -127,7 +129,7 @@ class _Reader:
     def _set(self, items: Any, flags: int) -> tuple[Range, ...]:
         ascii_only = bool(flags & re.ASCII)
         spans: list[Range] = []
-        classes: list[tuple[Range, ...]] = []
+        classes: list[str] = []
         for op, value in items:
             if op is ops.LITERAL:
                 self._check_character(value)
@@ -137,14 +139,12 @@ class _Reader:
                 self._check_character(value[1])
                 spans.append((value[0], value[1]))
             elif op is ops.CATEGORY and value in _CATEGORIES:
-                letter, negative = _CATEGORIES[value]
-                ranges = python_class(letter, ascii_only)
-                classes.append(complement(ranges) if negative else ranges)
+                classes.append(_CATEGORIES[value])
             else:
                 raise self._refusal(op)
         if flags & re.IGNORECASE:
-            return ignoring_case([*spans, *(r for ranges in classes for r in ranges)], ascii_only)
-        return unite(spans, *classes)
+            return ignoring_case(spans, classes, ascii_only)
+        return unite(spans, *(python_class(letter, ascii_only) for letter in classes))
 
     def _check_character(self, code: int) -> None:
         if 0xD800 <= code <= 0xDFFF:

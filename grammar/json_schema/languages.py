@@ -29,7 +29,6 @@ EMPTINESS_FUEL: Final = (
     100_000  # what one proof of emptiness may cost; without a proof a language counts as not empty
 )
 _NEEDS_SPELLING: Final = re.compile(r'["\\\\/\x00-\x1f]')
-_ESCAPE: Final = re.compile(r"\\.", re.DOTALL)
 _SHORT_ESCAPES: Final = {0x08: ord("b"), 0x09: ord("t"), 0x0A: ord("n"), 0x0C: ord("f"), 0x0D: ord("r")}
 
 
@@ -56,7 +55,7 @@ class Languages:
         known = self._patterns.get(pattern)
         if known is None:
             try:
-                known = ecma_search(self.pool, _ESCAPE.sub(_without_needless_escape, pattern))
+                known = ecma_search(self.pool, pattern)
             except UnsupportedConstraint as error:
                 raise UnsupportedConstraint(
                     f"the pattern at {location} is not supported: {error.message}",
@@ -231,11 +230,6 @@ class Languages:
         slash = ord("/")
         images[slash] = pool.alt(images[slash], pool.literal(b"\\/"))
         return images
-
-
-def _without_needless_escape(match: re.Match[str]) -> str:
-    """``\\_`` means the underscore in every dialect but the strictest, and is common."""
-    return "_" if match[0] == r"\_" else match[0]
 
 
 def _mask(characters: Iterable[str]) -> int:

@@ -37,7 +37,7 @@ CASES: dict[str, tuple[list[str], list[str]]] = {
     r"^[\b\]\\^-]$": (["\b", "]", "\\", "^", "-"], ["b"]),
     "^{.*}$": (["{}", "{a}"], ["a"]),
     r"^\p{Lu}\p{L}*\P{L}$": (["Éa1", "A-"], ["ea1", "AB"]),
-    r"^\p{Script_Extensions=ASCII}|x$" if False else r"^\p{ASCII}$": (["a"], ["é"]),
+    r"^\p{ASCII}$": (["a"], ["é"]),
     r"^\p{gc=Nd}\p{Letter}$": (["٣é"], ["aa"]),
     "^(?<year>[0-9]{4})-(?:0[1-9]|1[0-2])$": (["2024-12"], ["2024-13"]),
     "^(?=.*[A-Z])(?!.*x).{3,}$": (["abC"], ["abc", "aCx"]),
@@ -47,8 +47,26 @@ CASES: dict[str, tuple[list[str], list[str]]] = {
     r"^\B$": ([""], ["a"]),
     "a{2}b{1,}c{0,1}d*?": (["aab", "aaabbcd"], ["ab"]),
     r"^\$\{[a-z]+\}$": (["${a}"], ["$a"]),
-    r"^\-\_\!$" if False else r"^\-\!\#$": (["-!#"], ["!"]),
-    "^a{,3}$": (["a{,3}"], ["aa"]),
+    r"^\-\_\!\#$": (["-_!#"], ["!"]),
+    "^a{,b}${": ([], ["a{,b}{"]),
+    "^a{,b}{1}$": (["a{,b}"], ["ab"]),
+    r"^\_\-\@\/\é\😀$": (["_-@/é😀"], [r"\_"]),
+    "^a\x00[\x00-\x02]$": (["a\0\1"], ["a", "a\0"]),
+    "^(?i:k[^s])x$": (["Kax", "\u212aax", "kax"], ["kSx", "k\u017fx", "kaX"]),
+    r"^(?i:\w)(?i:\W)$": (["\u017f-", "\u212a-"], ["-\u017f", "a\u212a"]),
+    r"^(?i:ß|ǰ|ᾈ|İ)$": (["ß", "ẞ", "ǰ", "ᾀ", "ᾈ", "İ"], ["SS", "ss", "i", "ı"]),
+    r"(?m:^a$)": (["x\na\ny", "a", "\u2028a", "a\r"], ["xa", "ax"]),
+    r"^(?s:.(?-s:.))$": (["\na"], ["\n\n", "a\u2028"]),
+    r"^[^\uD800-\uDFFF]$": (["a", "😀"], [""]),
+    r"^[a\uD800-\uDFFF]$": (["a"], ["😀"]),
+    r"^[\uD83D\uDE00-\uD83D\uDE4F]$": (["😀"], ["a"]),
+    r"^[😀-🙏]$": (["😀"], ["a"]),
+    r"^\p{Lowercase}\P{Upper}\p{White_Space}$": (["aa ", "ªa\x85"], ["Aa ", "aA "]),
+    r"^\u{0000000000000000000000061}$": (["a"], []),
+    r"^(?<$é_1>a)$": (["a"], []),
+    r"^[\w-a]$": (["-", "b"], ["."]),
+    r"^[]|a$": (["a"], ["", "b"]),
+    r"(?=^a*$)(?=b)*": (["", "aa"], ["b"]),
 }
 
 
@@ -99,11 +117,19 @@ def test_random_searches_find_what_re_finds(seed: int, pool: Pool, member: Membe
         ("(?P<x>a)", "group"),
         ("(?>a)", "group"),
         (r"\Aa\Z", "escape"),
-        (r"\é", "escape"),
+        (r"\Z", "escape"),
+        (r"[\k]", "escape"),
+        (r"\p", "property"),
+        (r"\p{gc=Lower}", "property"),
+        ("a{,3}", "repetition"),
+        ("{,3}", "repetition"),
+        ("a{" + "1" * 5000 + "}", "repetition"),
         (r"\01", "escape"),
         (r"\ud800", "surrogate"),
         (r"\u{dfff}", "surrogate"),
         ("[\ud800]", "surrogate"),
+        ("a\udc00", "surrogate"),
+        (r"[\uD800-\uDBFF][\uDC00-\uDFFF]", "surrogate"),
         ("(" * 200 + ")" * 200, "nesting"),
         ("a{99999999999}", "repetition"),
     ],
@@ -117,7 +143,11 @@ def test_refusals_name_their_construct(pattern: str, keyword: str, pool: Pool) -
 
 
 @pytest.mark.parametrize(
-    "pattern", ["(a", "a)", "[a", "*a", "a**", "^*", "a{2,1}", "[b-a]", "\\", r"\x4", r"\u12", r"\u{110000}", "{2}"]
+    "pattern",
+    [
+        *("(a", "a)", "[a", "*a", "a**", "^*", "a{2,1}", "[b-a]", "\\", r"\x4", r"\u12", r"\u{110000}", "{2}"),
+        *("(?q:a)", "(?ii:a)", "(?i-i:a)", "(?-:a)", "a{2}{3}", "a*+", "(" * 99),
+    ],
 )
 def test_errors_of_syntax(pattern: str, pool: Pool) -> None:
     with pytest.raises(InvalidRequest) as caught:
