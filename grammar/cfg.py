@@ -52,7 +52,7 @@ class GrammarBuilder:
 
     def terminal(self, term: Rx) -> Symbol:
         """A closed term as a symbol."""
-        if self.pool.sensitive[term]:
+        if self.pool.is_sensitive(term):
             raise ValueError("a terminal must be closed (Pool.closed)")
         return ~term
 
@@ -138,7 +138,7 @@ class GrammarBuilder:
         joined: list[Symbol] = []
         run: list[Rx] = []
         for symbol in (*symbols, None):
-            short = symbol is not None and is_terminal(symbol) and self.pool.high[term_of(symbol)] <= _SHORT
+            short = symbol is not None and is_terminal(symbol) and self.pool.longest(term_of(symbol)) <= _SHORT
             if symbol is not None and short:
                 run.append(term_of(symbol))
                 continue
@@ -205,7 +205,7 @@ def _productive(table: RuleTable) -> set[Symbol]:
         else:
             alternatives = table.rules[symbol]
         for alternative in alternatives:
-            pool.fuel.spend(len(alternative) + 1)
+            pool.spend(len(alternative) + 1)
             for part in alternative:
                 if is_terminal(part) and part not in alive:
                     alive[part] = not pool.is_empty(term_of(part))
@@ -264,7 +264,7 @@ def _reachable(table: RuleTable, root: Symbol) -> Grammar:
     start = rename(root)
     while queue:
         symbol = queue.popleft()
-        table.pool.fuel.spend(1)
+        table.pool.spend(1)
         repeat = table.repeats.get(symbol)
         if repeat is not None:
             fresh.set_repeat(names[symbol], Repeat(rename(repeat.symbol), repeat.low, repeat.high))

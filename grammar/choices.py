@@ -8,10 +8,9 @@ from radixrt.errors import InvalidRequest, UnsupportedConstraint
 from radixrt.grammar.cfg import GrammarBuilder
 from radixrt.grammar.limits import GrammarLimits
 from radixrt.grammar.rules import Grammar
-from radixrt.grammar.rx import EMPTY, Pool, Rx
-from radixrt.kernels.cpu.trie_walk import common_prefix
+from radixrt.grammar.rx import Pool
 
-__all__ = ["choices_grammar", "one_of"]
+__all__ = ["choices_grammar"]
 
 
 def choices_grammar(pool: Pool, choices: Sequence[str], limits: GrammarLimits) -> Grammar:
@@ -38,29 +37,4 @@ def choices_grammar(pool: Pool, choices: Sequence[str], limits: GrammarLimits) -
     except UnicodeEncodeError as error:
         raise InvalidRequest("a choice holds a lone surrogate, which is no text", param="choices") from error
     builder = GrammarBuilder(pool)
-    return builder.build(builder.terminal(one_of(pool, spellings)))
-
-
-def one_of(pool: Pool, strings: Sequence[bytes]) -> Rx:
-    """The union of some byte strings, with common beginnings (and, by interning, equal endings) shared."""
-    # The trie of the sorted strings, of which only the path to the latest string is kept: for each of its nodes the
-    # terms that lead away from it, first bytes included.
-    path: list[list[Rx]] = [[]]
-    previous = b""
-
-    def close(depth: int) -> None:
-        """Turn the nodes of the path below ``depth`` into terms of their parents."""
-        pool.fuel.spend(len(path) - depth)
-        while len(path) > depth + 1:
-            branches = path.pop()
-            tail = branches[0] if len(branches) == 1 else pool.alt(*branches)
-            path[-1].append(pool.concat(pool.byte_set(1 << previous[len(path) - 1]), tail))
-
-    for string in sorted(set(strings)):
-        shared = common_prefix(previous, string)
-        close(shared)
-        previous = string
-        path.extend([] for _ in range(len(string) - shared))
-        path[-1].append(EMPTY)
-    close(0)
-    return pool.alt(*path[0])
+    return builder.build(builder.terminal(pool.one_of(spellings)))

@@ -20,11 +20,11 @@ from radixrt.grammar.cfg import GrammarBuilder
 from radixrt.grammar.choices import choices_grammar
 from radixrt.grammar.compiled import CompiledGrammar
 from radixrt.grammar.ebnf import ebnf_grammar
-from radixrt.grammar.limits import Fuel, GrammarLimits
+from radixrt.grammar.limits import GrammarLimits
 from radixrt.grammar.matcher import Encode
 from radixrt.grammar.regex import regex_term
 from radixrt.grammar.rules import Grammar
-from radixrt.grammar.rx import Pool
+from radixrt.grammar.rx import Pool, new_pool
 from radixrt.grammar.terminal_rows import SharedRows
 from radixrt.grammar.vocab import Vocabulary
 
@@ -176,7 +176,7 @@ class Compiler:
         return by_kind[constraint.kind](constraint.source)
 
     def _pool(self) -> Pool:
-        return Pool(Fuel(self.limits.compile_fuel, "compile_fuel"))
+        return new_pool(self.limits.compile_fuel, "compile_fuel")
 
     # --- the cache -----------------------------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ __all__ = ["LeftCorners", "left_corners", "nullable_rules", "remove_left_recursi
 
 def nullable_rules(table: RuleTable) -> set[Symbol]:
     """The rules that produce the empty string."""
-    null = table.pool.null
+    pool = table.pool
     nullable: set[Symbol] = set()
     waiting: dict[Symbol, list[list[int]]] = {}
     ready: deque[Symbol] = deque()
@@ -38,7 +38,7 @@ def nullable_rules(table: RuleTable) -> set[Symbol]:
         else:
             alternatives = ((),) if repeat.low == 0 else ((repeat.symbol,),)
         for alternative in alternatives:
-            if any(is_terminal(part) and not null[term_of(part)] for part in alternative):
+            if any(is_terminal(part) and not pool.nullable(term_of(part)) for part in alternative):
                 continue
             rules = [part for part in alternative if not is_terminal(part)]
             need = [len(rules), symbol]
@@ -75,10 +75,10 @@ class LeftCorners:
 def left_corners(table: RuleTable) -> LeftCorners:
     """The left corners of a table of rules, looking through nullable symbols."""
     nullable = nullable_rules(table)
-    null = table.pool.null
+    pool = table.pool
 
     def empty(part: Symbol) -> bool:
-        return null[term_of(part)] if is_terminal(part) else part in nullable
+        return pool.nullable(term_of(part)) if is_terminal(part) else part in nullable
 
     edges: list[list[Symbol]] = []
     for symbol in range(len(table.rules)):
@@ -91,7 +91,7 @@ def left_corners(table: RuleTable) -> LeftCorners:
         else:
             for alternative in table.rules[symbol]:
                 for part in alternative:
-                    table.pool.fuel.spend(1)
+                    table.pool.spend(1)
                     if not is_terminal(part):
                         firsts[part] = None
                     if not empty(part):
@@ -152,7 +152,7 @@ class _NonEmpty:
     def empty(self, part: Symbol) -> bool:
         """Whether a symbol of the new table may be empty."""
         if is_terminal(part):
-            return self.table.pool.null[term_of(part)]
+            return self.table.pool.nullable(term_of(part))
         repeat = self.table.repeats.get(part)
         return part in self.maybe or (repeat is not None and repeat.low == 0)
 
@@ -160,7 +160,7 @@ class _NonEmpty:
         """The non-empty strings of a sequence of new symbols, as sequences whose first symbol is never empty."""
         result: list[Alternative] = []
         for i, part in enumerate(sequence):
-            self.table.pool.fuel.spend(len(sequence) - i)
+            self.table.pool.spend(len(sequence) - i)
             rest = sequence[i + 1 :]
             if is_terminal(part):
                 term = self.table.pool.consuming(term_of(part))
@@ -269,7 +269,7 @@ def _solve(table: RuleTable, members: Sequence[Symbol], step: _NonEmpty) -> None
         found: dict[Alternative, None] = {(): None} if k in closure[i] else {}
         for p in closure[i]:
             for j, head in tails[p]:
-                table.pool.fuel.spend(len(head))
+                table.pool.spend(len(head))
                 found[(*head, continuation(j, k))] = None
         table.rules[rest[i, k]] = tuple(found)
 
@@ -278,7 +278,7 @@ def _closure(start: Symbol, follow: Callable[[Symbol], set[Symbol]], table: Rule
     seen, stack = {start}, [start]
     while stack:
         for symbol in follow(stack.pop()):
-            table.pool.fuel.spend(1)
+            table.pool.spend(1)
             if symbol not in seen:
                 seen.add(symbol)
                 stack.append(symbol)

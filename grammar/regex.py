@@ -14,19 +14,19 @@ from radixrt.grammar.regex_ast import (
     ANYTHING,
     Alt,
     Anchor,
-    Atomic,
     Boundary,
     Chars,
     Look,
     Node,
     Repeat,
     Seq,
+    flat,
+    is_zero_width,
 )
+from radixrt.grammar.regex_atomic import without_atomic_groups
 from radixrt.grammar.regex_ecma import parse_ecma
 from radixrt.grammar.regex_python import parse_python
 from radixrt.grammar.rx import EMPTY, Pool, Rx
-from radixrt.grammar.terms import AHEAD, CONCAT
-from radixrt.grammar.utf8 import intersect
 
 __all__ = ["ecma_search", "regex_term"]
 
@@ -67,7 +67,8 @@ def _check_length(pattern: str, limits: GrammarLimits, param: str) -> None:
 def _translated(pool: Pool, node: Node) -> Rx:
     translator = _Translator(pool)
     try:
-        term = translator.translate(node, first=True, last=True)
+        plain = without_atomic_groups(node, pool, lambda group: translator.translate(group, False, False))
+        term = translator.translate(plain, first=True, last=True)
     except RecursionError as error:
         raise UnsupportedConstraint("the regular expression is nested too deeply", keyword="nesting") from error
     return pool.closed(term, translator.watched)
@@ -77,18 +78,12 @@ def _searching(node: Node) -> Node:
     """Anything, a match, anything; without the parts that anchors at the very ends rule out."""
     if isinstance(node, Alt):
         return Alt(tuple(_searching(option) for option in node.options))
-    parts = _flat(node)
+    parts = flat(node)
     if len(parts) == 1 and isinstance(parts[0], Alt):
         return _searching(parts[0])
     before = () if parts and parts[0] == Anchor("start") else (ANYTHING,)
     after = () if parts and parts[-1] == Anchor("end") else (ANYTHING,)
     return Seq((*before, *parts, *after))
-
-
-def _flat(node: Node) -> tuple[Node, ...]:
-    if isinstance(node, Seq):
-        return tuple(part for child in node.parts for part in _flat(child))
-    return (node,)
 
 
 class _Translator:
@@ -104,7 +99,7 @@ class _Translator:
         if isinstance(node, Chars):
             return pool.chars(node.ranges)
         if isinstance(node, Seq):
-            return self._sequence(_flat(node), first, last)
+            return self._sequence(flat(node), first, last)
         if isinstance(node, Alt):
             return pool.alt(*(self.translate(option, first, last) for option in node.options))
         if isinstance(node, Repeat):
@@ -115,39 +110,27 @@ class _Translator:
             return self._anchor(node, first, last)
         if isinstance(node, Boundary):
             return self._boundary(node)
-        return self._atomic(node)
+        raise TypeError("an atomic group that was not rewritten")
 
     def _sequence(self, parts: tuple[Node, ...], first: bool, last: bool) -> Rx:
         pool = self._pool
-        pool.fuel.spend(len(parts))
+        pool.spend(len(parts))
         terms = []
         end = len(parts)  # from here on nothing takes a character
-        while end and _is_zero_width(parts[end - 1]):
+        while end and is_zero_width(parts[end - 1]):
             end -= 1
         for i, part in enumerate(parts):
-            if isinstance(part, Repeat) and part.possessive:
-                self._check_possessive(part, parts[i + 1 :], last)
-                part = part._replace(possessive=False)
             terms.append(self.translate(part, first, last and i + 1 >= end))
-            first = first and _is_zero_width(part)
+            first = first and is_zero_width(part)
         if not last:
             return pool.concat(*terms)
         # All that follows is known here, so lookaheads become intersections at once.
         result = EMPTY
         for term in reversed(terms):
-            heads = [term]
-            while pool.kind[heads[-1]] == CONCAT and pool.sensitive[heads[-1]]:
-                heads[-1:] = pool.args[heads[-1]]
-            for head in reversed(heads):
-                if pool.kind[head] == AHEAD:
-                    result = pool.and_(pool.args[head][0], result)
-                else:
-                    result = pool.concat(head, result)
+            result = pool.before_end(term, result)
         return result
 
     def _repeat(self, node: Repeat, first: bool, last: bool) -> Rx:
-        if node.possessive:
-            self._check_possessive(node, (), last)
         once = node.high == 1
         body = self.translate(node.body, first and once, last and once)
         return self._pool.repeat(body, node.low, node.high)
@@ -161,9 +144,9 @@ class _Translator:
 
     def _look_behind(self, node: Look) -> Rx:
         """Assertions at the end of a lookbehind speak of this place, so they are moved out of it."""
-        parts = _flat(node.body)
+        parts = flat(node.body)
         end = len(parts)
-        while end and _is_zero_width(parts[end - 1]):
+        while end and is_zero_width(parts[end - 1]):
             end -= 1
         body, here = Seq(parts[:end]), Seq(parts[end:])
         if _looks_beyond(body):
@@ -216,30 +199,6 @@ class _Translator:
             outside = pool.alt(pool.concat(later, outside), pool.concat(at_start, more))
         return pool.alt(inside, outside)
 
-    def _atomic(self, node: Atomic) -> Rx:
-        """Only groups that match in one way at most from any place."""
-        if all(isinstance(part, Chars) or _is_zero_width(part) for part in _flat(node.body)):
-            return self.translate(node.body, False, False)
-        raise UnsupportedConstraint("an atomic group that may change what is matched", keyword="atomic group")
-
-    def _check_possessive(self, node: Repeat, follow: tuple[Node, ...], last: bool) -> None:
-        """A possessive repetition of a class means the same as a plain one if what follows begins with another."""
-        body = _flat(node.body)
-        if len(body) == 1 and isinstance(body[0], Chars):
-            if not follow and last:
-                return
-            if follow and isinstance(follow[0], Chars) and not intersect(body[0].ranges, follow[0].ranges):
-                return
-        raise UnsupportedConstraint(
-            "a possessive repetition that may change what is matched", keyword="possessive repetition"
-        )
-
-
-def _is_zero_width(node: Node) -> bool:
-    if isinstance(node, Seq):
-        return all(map(_is_zero_width, node.parts))
-    return isinstance(node, Look | Anchor | Boundary)
-
 
 def _looks_beyond(node: Node) -> bool:
     """Whether a node may ask about what comes after its own end. A boundary looks one character ahead."""
@@ -251,7 +210,7 @@ def _looks_beyond(node: Node) -> bool:
         return False
     if isinstance(node, Alt):
         return any(map(_looks_beyond, node.options))
-    if isinstance(node, Repeat | Atomic):
+    if isinstance(node, Repeat):
         return _looks_beyond(node.body)
     if isinstance(node, Anchor):
         return node.kind not in ("start", "line_start")
@@ -268,6 +227,4 @@ def _reads(node: Node) -> bool:
         return all(map(_reads, node.options))
     if isinstance(node, Repeat):
         return node.low > 0 and _reads(node.body)
-    if isinstance(node, Atomic):
-        return _reads(node.body)
     return isinstance(node, Chars)

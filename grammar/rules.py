@@ -47,7 +47,7 @@ class RuleTable:
 
     def add(self, alternatives: tuple[Alternative, ...]) -> Symbol:
         """A new rule."""
-        self.pool.fuel.spend(1)
+        self.pool.spend(1)
         self.rules.append(alternatives)
         return len(self.rules) - 1
 

@@ -1,162 +1,147 @@
-"""The pool of terms that the rest of the package works with.
+"""The pool of terms as the rest of the package sees it: front ends build terms, the machine asks about them.
 
-``Pool`` has the constructors of ``Terms``, the questions of ``Derivatives`` (``arcs``, ``nullable``, ``is_empty``,
-``closed``), and here what looks at whole terms: ``substitute``, ``clamped``, ``fingerprint``, ``byte_classes``.
-It does not know what a pattern, a grammar or a token is.
+``Pool`` is the interface. ``new_pool`` makes one: native where there is a library of native kernels, else in Python
+(``python_pool.py``, which says what everything means). It does not know what a pattern, a grammar or a token is.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Protocol
 
-from radixrt.grammar.derivatives import Arc, Derivatives
+from radixrt.grammar.derivatives import Arc
 from radixrt.grammar.limits import Fuel
-from radixrt.grammar.terms import (
-    AHEAD,
-    ALT,
-    AND,
-    BEHIND,
-    CLOSED,
-    CONCAT,
-    EMPTY,
-    FULL_SET,
-    INFINITE,
-    NONE,
-    NOT,
-    REPEAT,
-    SET,
-    Rx,
-)
+from radixrt.grammar.python_pool import PythonPool
+from radixrt.grammar.terms import EMPTY, NONE, Rx
+from radixrt.grammar.utf8 import Range
 
-__all__ = ["EMPTY", "NONE", "Arc", "Pool", "Rx"]
-
-_T = TypeVar("_T")
+__all__ = ["EMPTY", "NONE", "Arc", "Pool", "PythonPool", "Rx", "new_pool"]
 
 
-class Pool(Derivatives):
-    """Interned terms over bytes. Not thread-safe: its owner holds a lock."""
+class Pool(Protocol):
+    """Interned terms over bytes. Not thread-safe: its owner holds a lock.
 
-    def __init__(self, fuel: Fuel) -> None:
-        super().__init__(fuel)
-        self._prints: dict[Rx, bytes] = {}
-        self._clamped: dict[int, dict[Rx, Rx]] = {}
+    A term (``Rx``) is an int and means something in its own pool only. Sets of bytes are 256-bit masks. Every
+    operation spends fuel and may raise ``UnsupportedConstraint``; the keyword is the limit that ran out.
+    """
 
-    def truncated(self, count: int) -> Pool:
-        """A pool with the first ``count`` terms of this one, under the same ids, and its own fuel."""
-        twin = Pool(Fuel(self.fuel.left, self.fuel.limit))
-        for name in ("kind", "args", "null", "low", "high", "plain", "sensitive", "watches"):
-            setattr(twin, name, getattr(self, name)[:count])
-        twin._ids = {key: term for key, term in self._ids.items() if term < count}
-        twin._empty = {term: known for term, known in self._empty.items() if term < count}
-        return twin
+    @property
+    def any_byte(self) -> Rx:
+        """One byte, whichever."""
+
+    @property
+    def all(self) -> Rx:
+        """Every string of bytes."""
+
+    @property
+    def text(self) -> Rx:
+        """Every valid UTF-8 text."""
+
+    # --- work ---
+
+    def spend(self, amount: int) -> None:
+        """Take fuel for work done outside of the pool."""
+
+    def refill(self, amount: int, limit: str) -> None:
+        """Allow ``amount`` operations from now on; ``limit`` is the name that a refusal gives."""
+
+    # --- constructors ---
+
+    def byte_set(self, mask: int) -> Rx:
+        """One byte out of a set."""
+
+    def literal(self, data: bytes) -> Rx:
+        """Exactly these bytes."""
+
+    def one_of(self, strings: Sequence[bytes]) -> Rx:
+        """Exactly one of these strings, shaped like a trie, so that thousands cost no more than their bytes."""
+
+    def chars(self, ranges: Sequence[Range]) -> Rx:
+        """One character out of inclusive ranges of code points, in UTF-8. Surrogates are left out."""
+
+    def concat(self, *terms: Rx) -> Rx:
+        """One after the other."""
+
+    def alt(self, *terms: Rx) -> Rx:
+        """Any of them."""
+
+    def and_(self, *terms: Rx) -> Rx:
+        """All of them."""
+
+    def not_(self, term: Rx) -> Rx:
+        """Every string of *bytes* that is not in ``term``; ``and_(text, not_(x))`` stays within valid text."""
+
+    def repeat(self, term: Rx, low: int, high: int | None) -> Rx:
+        """``term`` at least ``low`` and at most ``high`` times (None: no upper end)."""
+
+    def star(self, term: Rx) -> Rx:
+        """Any number of times."""
+
+    def plus(self, term: Rx) -> Rx:
+        """At least once."""
+
+    def opt(self, term: Rx) -> Rx:
+        """Once or not at all."""
+
+    def ahead(self, rest: Rx) -> Rx:
+        """Zero-width: all that follows, up to the end of the closed term, is in ``rest``."""
+
+    def behind(self, index: int, yes: bool) -> Rx:
+        """Zero-width: whether what was read since the closed term began is in watched language ``index``."""
+
+    def closed(self, term: Rx, watched: Sequence[Rx] = ()) -> Rx:
+        """Make a sensitive term an ordinary one; ``watched[i]`` is what ``behind(i, ...)`` in it speaks of."""
+
+    def before_end(self, term: Rx, rest: Rx) -> Rx:
+        """``term`` and then ``rest``, which reaches the end of the closed term."""
+
+    def consuming(self, term: Rx) -> Rx:
+        """The part of ``term`` that reads at least one byte."""
+
+    def substitute(self, term: Rx, images: Sequence[Rx]) -> Rx:
+        """Replace every byte ``b`` of every string by the strings of ``images[b]``, which are spellings."""
+
+    # --- questions ---
+
+    def __len__(self) -> int: ...
+
+    def nullable(self, term: Rx, flags: int = 0) -> bool:
+        """Whether ``term`` matches when nothing more is read."""
+
+    def shortest(self, term: Rx) -> int:
+        """A lower bound on the length of its strings in bytes."""
+
+    def longest(self, term: Rx) -> int:
+        """An upper bound on the length of its strings in bytes."""
+
+    def is_sensitive(self, term: Rx) -> bool:
+        """Whether what it matches depends on what stands around it; ``closed`` makes it ordinary."""
+
+    def arcs(self, term: Rx, flags: int = 0) -> Sequence[Arc]:
+        """The derivatives of ``term``: disjoint sets of bytes, each with the term that remains."""
+
+    def matches(self, term: Rx, data: bytes) -> bool:
+        """Whether ``data`` is in ``term``."""
+
+    def is_empty(self, term: Rx) -> bool:
+        """Whether no string at all is in ``term``."""
+
+    def proved_empty(self, term: Rx, amount: int) -> bool:
+        """Whether ``term`` is shown to be empty with ``amount`` of the fuel; False if that does not suffice."""
+
+    def first_bytes(self, term: Rx) -> int:
+        """How many different bytes may come next."""
 
     def byte_classes(self, terms: Iterable[Rx]) -> list[int]:
         """The coarsest partition of the 256 bytes (as masks) that no derivative of ``terms`` can tell apart."""
-        blocks = [FULL_SET]
-        alone = 0  # bytes that some set holds by themselves, split off at the end
-        seen, stack = set(terms), list(terms)
-        while stack:
-            term = stack.pop()
-            self.fuel.spend(1)
-            if self.kind[term] == SET:
-                mask = self.args[term][0]
-                if mask & (mask - 1) == 0:
-                    alone |= mask
-                elif len(blocks) < 256:
-                    self.fuel.spend(len(blocks) // 8)
-                    blocks = [part for block in blocks for part in (block & mask, block & ~mask) if part]
-                continue
-            for child in self._children(self.kind[term], self.args[term]):
-                if child not in seen:
-                    seen.add(child)
-                    stack.append(child)
-        result = [block & ~alone for block in blocks if block & ~alone]
-        return result + [1 << byte for byte in range(256) if alone >> byte & 1]
-
-    def fingerprint(self, term: Rx) -> bytes:
-        """A digest of how a term is built: equal for equal terms of different pools."""
-
-        def digest(x: Rx) -> bytes:
-            kind, args = self.kind[x], self.args[x]
-            parts = [self._prints[y] for y in self._children(kind, args)]
-            if kind in (ALT, AND):
-                parts.sort()
-            numbers = {SET: args, REPEAT: args[1:], BEHIND: args}.get(kind, ())
-            head = f"{kind} {numbers} {len(parts)} ".encode()
-            return hashlib.blake2b(head + b"".join(parts), digest_size=16).digest()
-
-        return self._fold(term, self._prints, digest)
 
     def clamped(self, term: Rx, depth: int) -> Rx:
-        """A term that allows the same next ``depth`` bytes and is complete after the same of them.
+        """A term that allows the same next ``depth`` bytes and is complete after the same of them."""
 
-        Upper counts beyond ``depth`` become endless, so there is nothing to count. Not inside intersections,
-        complements and closed terms: there a count may decide far ahead whether anything can follow at all.
-        """
-        done = self._clamped.setdefault(depth, {})
+    def fingerprint(self, term: Rx) -> bytes:
+        """A digest of how a term is built: equal for equal terms of different pools of one kind."""
 
-        def cut(x: Rx) -> Rx:
-            kind, args = self.kind[x], self.args[x]
-            if kind == CONCAT:
-                return self.concat(done[args[0]], done[args[1]])
-            if kind == ALT:
-                return self.alt(*(done[y] for y in args))
-            if kind == REPEAT:
-                high = args[2] if args[2] <= depth else INFINITE  # within depth bytes it is never used up
-                return self._repeat(done[args[0]], min(args[1], depth + 1), high)
-            return x
 
-        return self._fold(term, done, cut)
-
-    def substitute(self, term: Rx, images: Sequence[Rx]) -> Rx:
-        """Replace every byte ``b`` of every string by the strings of ``images[b]``.
-
-        Exact for all operators when the images are spellings: non-empty languages of which no string of one is a
-        prefix of a string of the same or another. Complements stay within sequences of spellings.
-        """
-        valid = self.star(self.alt(*images))
-        done: dict[Rx, Rx] = {NONE: NONE, EMPTY: EMPTY, self.all: valid}
-        return self._fold(term, done, lambda x: self._image(self.kind[x], self.args[x], done, images, valid))
-
-    def _image(self, kind: int, args: tuple, done: dict[Rx, Rx], images: Sequence[Rx], valid: Rx) -> Rx:  # type: ignore[type-arg]
-        if kind == SET:
-            plain, others = 0, []
-            for byte in range(256):
-                if args[0] >> byte & 1:
-                    if self.kind[images[byte]] == SET:
-                        plain |= self.args[images[byte]][0]
-                    else:
-                        others.append(images[byte])
-            return self.alt(self.byte_set(plain), *others)
-        if kind == CONCAT:
-            return self.concat(done[args[0]], done[args[1]])
-        if kind == ALT:
-            return self.alt(*(done[x] for x in args))
-        if kind == AND:
-            return self.and_(*(done[x] for x in args))
-        if kind == NOT:
-            return self.and_(valid, self.not_(done[args[0]]))
-        if kind == REPEAT:
-            return self.repeat(done[args[0]], args[1], None if args[2] == INFINITE else args[2])
-        if kind == AHEAD:
-            return self.ahead(done[args[0]])
-        if kind == CLOSED:
-            return self.closed(done[args[0]], tuple(done[x] for x in args[1]))
-        return self.behind(*args)
-
-    def _fold(self, term: Rx, done: dict[Rx, _T], visit: Callable[[Rx], _T]) -> _T:
-        """Compute ``done[x] = visit(x)`` for ``term`` and all its parts, parts first."""
-        stack = [term]
-        while stack:
-            x = stack[-1]
-            self.fuel.spend(1)
-            missing = [] if x in done else [y for y in self._children(self.kind[x], self.args[x]) if y not in done]
-            if missing:
-                stack.extend(missing)
-                continue
-            stack.pop()
-            if x not in done:
-                done[x] = visit(x)
-        return done[term]
+def new_pool(amount: int, limit: str) -> Pool:
+    """An empty pool with ``amount`` of fuel; ``limit`` is the name that a refusal gives."""
+    return PythonPool(Fuel(amount, limit))

@@ -75,6 +75,26 @@ class TermStore:
     def __len__(self) -> int:
         return len(self.kind)
 
+    def spend(self, amount: int) -> None:
+        """Take fuel; raises ``UnsupportedConstraint`` (keyword: the limit) when nothing is left."""
+        self.fuel.spend(amount)
+
+    def refill(self, amount: int, limit: str) -> None:
+        """Allow ``amount`` operations from now on; ``limit`` is the name that a refusal gives."""
+        self.fuel.refill(amount, limit)
+
+    def shortest(self, term: Rx) -> int:
+        """A lower bound on the length of its strings in bytes."""
+        return self.low[term]
+
+    def longest(self, term: Rx) -> int:
+        """An upper bound on the length of its strings in bytes."""
+        return self.high[term]
+
+    def is_sensitive(self, term: Rx) -> bool:
+        """Whether what it matches depends on what stands around it."""
+        return self.sensitive[term]
+
     def _next(self) -> Rx:
         """The id of a term that is about to be made."""
         self.fuel.spend(1)

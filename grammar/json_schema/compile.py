@@ -13,8 +13,8 @@ from radixrt.grammar.json_schema.expand import Expander
 from radixrt.grammar.json_schema.languages import Languages
 from radixrt.grammar.json_schema.shapes import goal_of
 from radixrt.grammar.json_schema.spacing import WHITESPACE, Spacing
-from radixrt.grammar.limits import Fuel, GrammarLimits
-from radixrt.grammar.rx import Pool
+from radixrt.grammar.limits import GrammarLimits
+from radixrt.grammar.rx import new_pool
 
 __all__ = ["KEY_ORDERS", "UNKNOWN_FORMATS", "json_schema_grammar"]
 
@@ -65,7 +65,7 @@ def _grammar(
     limits: GrammarLimits,
 ) -> Grammar:
     library = Library(schema, resources)
-    pool = Pool(Fuel(limits.compile_fuel, "compile_fuel"))
+    pool = new_pool(limits.compile_fuel, "compile_fuel")
     builder = GrammarBuilder(pool)
     expander = Expander(library, Languages(pool, unknown_format or "ignore"))
     emitter = Emitter(builder, expander, Spacing(pool, whitespace or "flexible"))

@@ -148,18 +148,12 @@ class Languages:
         return known
 
     def _walk(self, language: Rx, text: str) -> bool:
-        pool = self.pool
-        term = language
-        for byte in text.encode():
-            term = next((target for mask, target in pool.arcs(term) if mask >> byte & 1), NONE)
-            if term == NONE:
-                return False
-        return pool.nullable(term)
+        return self.pool.matches(language, text.encode())
 
     def few(self, language: Rx, most: int) -> list[str] | None:
         """All values of a language if they are short and at most ``most``, else None."""
         pool = self.pool
-        if pool.high[language] > MAX_LISTED_BYTES:
+        if pool.longest(language) > MAX_LISTED_BYTES:
             return None
         found: list[bytes] = []
         todo = [(b"", language)]
@@ -179,18 +173,7 @@ class Languages:
 
     def is_empty(self, language: Rx) -> bool:
         """Whether no value is inside, as far as can be proved at bounded cost."""
-        fuel = self.pool.fuel
-        reserve = max(0, fuel.left - EMPTINESS_FUEL)
-        fuel.left -= reserve
-        try:
-            return self.pool.is_empty(language)
-        except UnsupportedConstraint:
-            if not reserve:
-                raise
-            fuel.left = 0
-            return False
-        finally:
-            fuel.left += reserve
+        return self.pool.proved_empty(language, EMPTINESS_FUEL)
 
     # --- spelling -------------------------------------------------------------------------------------------
 

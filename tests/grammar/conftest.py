@@ -14,7 +14,7 @@ import pytest
 from radixrt.grammar import CompiledGrammar, Compiler, Matcher, Vocabulary
 from radixrt.grammar.cfg import GrammarBuilder
 from radixrt.grammar.limits import Fuel
-from radixrt.grammar.rx import Pool
+from radixrt.grammar.rx import Pool, PythonPool
 
 
 @pytest.fixture(scope="session")
@@ -54,7 +54,7 @@ def bytes_compiler(byte_vocab: Vocabulary) -> Compiler:
 
 @pytest.fixture
 def pool() -> Pool:
-    return Pool(Fuel(10**7, "test"))
+    return PythonPool(Fuel(10**7, "test"))
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import pytest
 
 from radixrt.errors import InvalidRequest, UnsupportedConstraint
 from radixrt.grammar import Compiler, GrammarLimits, Vocabulary
-from radixrt.grammar.choices import one_of
 from radixrt.grammar.rx import Pool
 
 
@@ -25,7 +24,7 @@ def test_exactly_the_choices(bytes_compiler: Compiler) -> None:
 def test_random_sets_of_strings(seed: int, pool: Pool) -> None:
     rng = random.Random(seed)
     words = {bytes(rng.choice(b"ab") for _ in range(rng.randint(0, 5))) for _ in range(rng.randint(1, 30))}
-    term = one_of(pool, list(words))
+    term = pool.one_of(list(words))
     found, todo = set(), [(term, b"")]
     while todo:
         x, prefix = todo.pop()
