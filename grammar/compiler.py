@@ -19,18 +19,20 @@ from radixrt.errors import ErrorInfo, InvalidRequest, RadixrtError, UnsupportedC
 from radixrt.grammar.cfg import GrammarBuilder
 from radixrt.grammar.choices import choices_grammar
 from radixrt.grammar.compiled import CompiledGrammar
-from radixrt.grammar.ebnf import ebnf_grammar
+from radixrt.grammar.ebnf import ebnf_symbol
 from radixrt.grammar.limits import GrammarLimits
 from radixrt.grammar.matcher import Encode
 from radixrt.grammar.regex import regex_term
-from radixrt.grammar.rules import Grammar
+from radixrt.grammar.rules import Grammar, Symbol
 from radixrt.grammar.rx import Pool, new_pool
 from radixrt.grammar.terminal_rows import SharedRows
+from radixrt.grammar.token_symbols import TokenSymbols
 from radixrt.grammar.vocab import Vocabulary
 
 __all__ = ["Compiler"]
 
 _Key = tuple[object, ...]
+_Reader = Callable[[GrammarBuilder, str, GrammarLimits, TokenSymbols], Symbol]
 
 _PARAMS: Final = {
     "regex": "regex",
@@ -91,7 +93,7 @@ class Compiler:
     def ebnf(self, text: str) -> CompiledGrammar:
         """A context-free grammar in GBNF notation; it starts from the rule ``root``."""
         self._check_text(text, "grammar")
-        return self._cached(("ebnf", text), lambda: ebnf_grammar(self._pool(), text, self.limits))
+        return self._notation(("ebnf", text), ebnf_symbol)
 
     def json_schema(
         self,
@@ -174,6 +176,15 @@ class Compiler:
             "structural_tag": self.structural_tag,
         }
         return by_kind[constraint.kind](constraint.source)
+
+    def _notation(self, key: _Key, read: _Reader) -> CompiledGrammar:
+        """Compile a text that may name special tokens."""
+
+        def build() -> Grammar:
+            builder = GrammarBuilder(pool := self._pool())
+            return builder.build(read(builder, str(key[1]), self.limits, TokenSymbols(pool, self.vocab)))
+
+        return self._cached(key, build)
 
     def _pool(self) -> Pool:
         return new_pool(self.limits.compile_fuel, "compile_fuel")

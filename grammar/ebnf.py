@@ -1,12 +1,13 @@
 """Context-free grammars in GBNF notation (llama.cpp), which the EBNF of xgrammar shares.
 
     root  ::= "[" (item ("," item)*)? "]"    # a comment
-    item  ::= [0-9]{1,3} | "\\"" [^"\\x00-\\x1F]* "\\"" | root
+    item  ::= [0-9]{1,3} | "\\"" [^"\\x00-\\x1F]* "\\"" | root | <|im_start|>
 
 Rules are ``name ::= alternatives``; literals and classes know the escapes ``\\n \\r \\t \\\\ \\" \\' \\[ \\] \\-
 \\^ \\xHH \\uHHHH \\UHHHHHHHH`` (``\\x`` is a code point too); ``.`` is any character; ``? * + {m} {m,} {m,n} {,n}``
-repeat; a rule may go on over several lines. Parsed with an explicit stack, so nesting is not limited. Every error
-says ``line:column``. What a grammar means is ``cfg.py``'s business.
+repeat; a rule may go on over several lines. ``<name>`` and ``<[id]>`` are special tokens, ``!<name>*`` is all up to
+one (see ``token_symbols.py``). Parsed with an explicit stack, so nesting is not limited. Every error says
+``line:column``. What rules mean is ``notation.py``'s business.
 """
 
 from __future__ import annotations
@@ -15,141 +16,175 @@ import re
 from typing import NoReturn
 
 from radixrt.errors import InvalidRequest, UnsupportedConstraint
-from radixrt.grammar.cfg import GrammarBuilder
+from radixrt.grammar.cfg import GrammarBuilder, Symbol
 from radixrt.grammar.limits import GrammarLimits
-from radixrt.grammar.rules import Grammar, Symbol
-from radixrt.grammar.rx import Pool
+from radixrt.grammar.notation import Alt, Leaf, Op, Rule, Seq, Times, lower
+from radixrt.grammar.token_symbols import BadSymbol, TokenSymbols
 from radixrt.grammar.utf8 import ALL_CHARACTERS, Range, complement, normalized
 
-__all__ = ["ebnf_grammar"]
+__all__ = ["ebnf_symbol"]
 
 _ROOT = "root"
-_SPACE = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
+_SPACE = re.compile(r"(?:[ \t\r\n]|#[^\n]*+)*+")  # possessive: a row of # has but one way to be read
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*|[0-9][A-Za-z0-9_.-]*")
-_HEAD = re.compile(r"([A-Za-z0-9_][A-Za-z0-9_.-]*)(?:[ \t\r\n]|#[^\n]*)*::=")
+_HEAD = re.compile(rf"([A-Za-z0-9_][A-Za-z0-9_.-]*+){_SPACE.pattern}::=")
 _COUNT = re.compile(r"\{[ \t]*(?:([0-9]+)[ \t]*(?:(,)[ \t]*([0-9]+)?[ \t]*)?|(,)[ \t]*([0-9]+)[ \t]*)\}")
 _HEX_ESCAPES = {"x": 2, "u": 4, "U": 8}
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", **{c: c for c in "\\\"'[]-^/."}}
 _MAX_COUNT = 1 << 31
+_MARKS: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
 
 
-def ebnf_grammar(pool: Pool, text: str, limits: GrammarLimits) -> Grammar:
-    """Compile a grammar text; raises ``InvalidRequest`` for errors in it (param ``grammar``, with line:column)."""
+def ebnf_symbol(builder: GrammarBuilder, text: str, limits: GrammarLimits, symbols: TokenSymbols) -> Symbol:
+    """The symbol of the rule ``root`` of a grammar text.
+
+    Raises ``InvalidRequest`` for errors in the text and ``UnsupportedConstraint`` for what is beyond the engine,
+    both with param ``grammar`` and line:column.
+    """
     if len(text) > limits.source_chars:
         raise UnsupportedConstraint(
             f"the grammar has more than {limits.source_chars} characters", keyword="source_chars", param="grammar"
         )
-    return _Parser(pool, text).parse()
+    return lower(builder, _Parser(builder, text, symbols).parse(), _ROOT)
 
 
 class _Open:
-    """A group, or the body of a rule, that is being read."""
+    """A group, or the body of a rule, that is being read: how many options and how many parts of the latest."""
 
     def __init__(self, at: int) -> None:
         self.at = at
-        self.options: list[list[Symbol]] = []
-        self.parts: list[Symbol] = []
+        self.options = 0
+        self.parts = 0
 
 
 class _Parser:
-    def __init__(self, pool: Pool, text: str) -> None:
-        self._pool = pool
-        self._builder = GrammarBuilder(pool)
+    def __init__(self, builder: GrammarBuilder, text: str, symbols: TokenSymbols) -> None:
+        self._builder = builder
+        self._pool = builder.pool
+        self._symbols = symbols
         self._text = text
         self._at = 0
-        self._rules: dict[str, Symbol] = {}
         self._used_at: dict[str, int] = {}
-        self._defined: set[str] = set()
+        self._rules: dict[str, list[Op]] = {}
+        self._code: list[Op] = []
 
-    def parse(self) -> Grammar:
+    def parse(self) -> dict[str, list[Op]]:
         self._skip()
         while self._at < len(self._text):
             self._rule()
         for name, at in self._used_at.items():
-            if name not in self._defined:
+            if name not in self._rules:
                 self._fail(f"the rule {name!r} is used but not defined", at)
-        if _ROOT not in self._defined:
+        if _ROOT not in self._rules:
             self._fail(f"there is no rule {_ROOT!r}, which every grammar starts from", 0)
-        return self._builder.build(self._rules[_ROOT])
+        return self._rules
 
     def _rule(self) -> None:
         head = _HEAD.match(self._text, self._at)
         if not head:
             self._fail("expected a rule: name ::= ...")
         name = head[1]
-        if name in self._defined:
+        if name in self._rules:
             self._fail(f"the rule {name!r} is defined twice")
-        self._defined.add(name)
         self._at = head.end()
         self._skip()
-        options = self._body()
-        self._builder.define(self._reference(name), *options)
+        self._rules[name] = self._code = []
+        self._body()
 
-    def _reference(self, name: str) -> Symbol:
-        if name not in self._rules:
-            self._rules[name] = self._builder.declare(name)
-        return self._rules[name]
-
-    def _body(self) -> list[list[Symbol]]:
+    def _body(self) -> None:
         """Read alternatives up to the next rule or the end."""
-        text, builder = self._text, self._builder
+        text = self._text
         stack = [_Open(self._at)]
         while True:
             group = stack[-1]
             char = text[self._at : self._at + 1]
             if char == "|":
                 self._at += 1
-                group.options.append(group.parts)
-                group.parts = []
+                self._end_option(group)
             elif char == "(":
+                if text.startswith("(?", self._at):
+                    self._refuse("lookahead", "groups with a mark are not part of this notation")
                 stack.append(_Open(self._at))
                 self._at += 1
             elif char == ")":
                 if len(stack) == 1:
                     self._fail("unbalanced )")
                 self._at += 1
-                stack.pop()
-                whole = builder.alt(*(builder.seq(*parts) for parts in (*group.options, group.parts)))
-                stack[-1].parts.append(self._repeated(whole))
+                self._end_group(stack.pop())
+                stack[-1].parts += 1
+                self._repeated()
             elif not char or _HEAD.match(text, self._at):
                 if len(stack) > 1:
                     self._fail("missing )", group.at)
-                return [*group.options, group.parts]
+                self._end_group(group)
+                return
             else:
-                group.parts.append(self._repeated(self._atom(char)))
+                group.parts += 1
+                self._repeated(self._atom(char))
             self._skip()
 
-    def _atom(self, char: str) -> Symbol:
-        builder, pool = self._builder, self._pool
-        if char in "\"'":
-            return builder.literal(self._literal(char))
-        if char == "[":
-            return builder.terminal(pool.chars(self._class()))
-        if char == ".":
-            self._at += 1
-            return builder.terminal(pool.chars(ALL_CHARACTERS))
-        if char in "<!":
-            self._refuse("token symbol", "a token symbol is not available yet")
-        name = _NAME.match(self._text, self._at)
-        if not name:
-            self._fail(f"unexpected {char!r}")
-        self._used_at.setdefault(name[0], self._at)
-        self._at = name.end()
-        return self._reference(name[0])
+    def _end_option(self, group: _Open) -> None:
+        if group.parts != 1:
+            self._code.append(Seq(group.parts))
+        group.options += 1
+        group.parts = 0
 
-    def _repeated(self, symbol: Symbol) -> Symbol:
-        """Apply the repetition marks that follow."""
+    def _end_group(self, group: _Open) -> None:
+        self._end_option(group)
+        if group.options > 1:
+            self._code.append(Alt(group.options))
+
+    def _atom(self, char: str) -> bool:
+        """Read one symbol. True if it is a token symbol that has to be repeated."""
+        builder, pool = self._builder, self._pool
+        if char in "<!":
+            return self._token_symbol(char == "!")
+        if char in "\"'":
+            self._code.append(Leaf(builder.literal(self._literal(char))))
+        elif char == "[":
+            self._code.append(Leaf(builder.terminal(pool.chars(self._class()))))
+        elif char == ".":
+            self._at += 1
+            self._code.append(Leaf(builder.terminal(pool.chars(ALL_CHARACTERS))))
+        else:
+            name = _NAME.match(self._text, self._at)
+            if not name:
+                self._fail(f"unexpected {char!r}")
+            self._used_at.setdefault(name[0], self._at)
+            self._at = name.end()
+            self._code.append(Rule(name[0]))
+        return False
+
+    def _token_symbol(self, negated: bool) -> bool:
+        try:
+            found = self._symbols.read(self._text, self._at + negated, negated)
+        except BadSymbol as error:
+            if error.keyword:
+                self._refuse(error.keyword, error.problem)
+            self._fail(error.problem)
+        self._at = found.end
+        self._code.append(Leaf(self._builder.terminal(found.term)))
+        return found.is_run
+
+    def _repeated(self, is_run: bool = False) -> None:
+        """Apply the repetition marks that follow. A run must be repeated without an upper bound first."""
         while True:
             self._skip()
-            char = self._text[self._at : self._at + 1]
+            at = self._at
+            char = self._text[at : at + 1]
+            low: int = 1
+            high: int | None = 1
             if char in ("*", "+", "?") and char:
                 self._at += 1
-                low, high = {"*": (0, None), "+": (1, None), "?": (0, 1)}[char]
+                low, high = _MARKS[char]
             elif char == "{":
                 low, high = self._count()
-            else:
-                return symbol
-            symbol = self._builder.repeat(symbol, low, high)
+            if is_run and (low > 1 or high is not None):
+                self._refuse("token symbol", "any token but some must be repeated with * or +", at)
+            if self._at == at:
+                return
+            is_run = False
+            self._code.append(Times(low, high))
 
     def _count(self) -> tuple[int, int | None]:
         found = _COUNT.match(self._text, self._at)
@@ -238,8 +273,8 @@ class _Parser:
         place = self._place(self._at if at is None else at)
         raise InvalidRequest(f"not a grammar: {problem} at {place}", param="grammar")
 
-    def _refuse(self, keyword: str, problem: str) -> NoReturn:
-        place = self._place(self._at)
+    def _refuse(self, keyword: str, problem: str, at: int | None = None) -> NoReturn:
+        place = self._place(self._at if at is None else at)
         raise UnsupportedConstraint(f"{problem}, at {place}", keyword=keyword, location=place, param="grammar")
 
     def _place(self, offset: int) -> str:

@@ -11,14 +11,15 @@ acceptance and rollback need to know nothing of it, and a special token is allow
 * "Any token but these" is a run of text and other special tokens. How many tokens a text makes is not known here,
   so it can be repeated any number of times or at least once, and nothing in between.
 
-Nothing here knows how symbols are written.
+``TokenSymbols.read`` reads the spelling that GBNF and Lark grammars share: ``<name>``, where the brackets are part
+of the name, ``<[3,7-9]>`` for ids, ``<[^3,7-9]>`` for any but these, ``<[*]>`` for any.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from radixrt.grammar.rx import Pool, Rx
 from radixrt.grammar.utf8 import ALL_CHARACTERS
@@ -26,7 +27,7 @@ from radixrt.grammar.utf8 import ALL_CHARACTERS
 if TYPE_CHECKING:
     from radixrt.grammar.vocab import Vocabulary
 
-__all__ = ["PRIVATE_BYTES", "SYMBOL_MARK", "BadSymbol", "TokenSymbols", "id_ranges", "symbol_bytes"]
+__all__ = ["PRIVATE_BYTES", "SYMBOL_MARK", "BadSymbol", "TokenSymbol", "TokenSymbols", "symbol_bytes"]
 
 SYMBOL_MARK: Final = 0xFF
 """The byte that opens a token symbol."""
@@ -34,6 +35,7 @@ PRIVATE_BYTES: Final = re.compile(rb"[\xfe\xff]")
 """Bytes with a meaning of their own inside the engine; UTF-8 has neither."""
 MAX_RANGES: Final = 10_000
 
+_SYMBOL = re.compile(r"<\[([^\]\n]*)\]>|(<[^<>\s]+>)")
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
 
@@ -51,7 +53,7 @@ def symbol_bytes(token: int) -> bytes:
     return bytes((SYMBOL_MARK, *(0x80 | token >> shift & 0x3F for shift in (18, 12, 6, 0))))
 
 
-def id_ranges(text: str) -> list[tuple[int, int]]:
+def _id_ranges(text: str) -> list[tuple[int, int]]:
     """Read ``3,7-9`` as inclusive ranges of ids; raises ``BadSymbol``."""
     ranges = []
     for part in text.split(","):
@@ -67,6 +69,15 @@ def id_ranges(text: str) -> list[tuple[int, int]]:
     return ranges
 
 
+class TokenSymbol(NamedTuple):
+    """A symbol that was read. ``is_run``: its term is a part of a run and must be repeated without upper bound."""
+
+    term: Rx
+    is_run: bool
+    end: int
+    """Where its spelling ends."""
+
+
 class TokenSymbols:
     """The token symbols of one vocabulary as terms of one pool."""
 
@@ -75,6 +86,25 @@ class TokenSymbols:
         self._vocab = vocab
         self._ends = frozenset(vocab.eos_ids)
         self._special: Callable[[int], bool] = vocab.special_ids.__contains__
+
+    def read(self, text: str, at: int, negated: bool = False) -> TokenSymbol:
+        """The symbol spelled at ``text[at:]``, or any token but it; raises ``BadSymbol``."""
+        found = _SYMBOL.match(text, at)
+        if not found:
+            raise BadSymbol("expected a token symbol: <name>, <[id]>, <[id-id]>, <[^id]> or <[*]>")
+        ids = found[1]
+        if ids is None:
+            token = self.find(found[2])
+            ranges = [(token, token)]
+        elif ids == "*":
+            negated, ranges = not negated, []
+            if not negated:
+                raise BadSymbol("no token is none of all tokens")
+        else:
+            negated ^= ids.startswith("^")
+            ranges = _id_ranges(ids.removeprefix("^"))
+        term = self.none_of(ranges) if negated else self.any_of(ranges)
+        return TokenSymbol(term, negated, found.end())
 
     def find(self, name: str) -> int:
         """The id of the token that is spelled ``name``; raises ``BadSymbol``."""

@@ -26,6 +26,6 @@ that are not regular, and schemas whose alternatives multiply beyond the stated 
 
 from __future__ import annotations
 
-from radixrt.grammar.json_schema.compile import json_schema_grammar
+from radixrt.grammar.json_schema.compile import json_schema_grammar, json_schema_symbol
 
-__all__ = ["json_schema_grammar"]
+__all__ = ["json_schema_grammar", "json_schema_symbol"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from radixrt.errors import InvalidRequest, UnsatisfiableConstraint, UnsupportedConstraint
-from radixrt.grammar.cfg import Grammar, GrammarBuilder
+from radixrt.grammar.cfg import Grammar, GrammarBuilder, Symbol
 from radixrt.grammar.json_schema.documents import Library
 from radixrt.grammar.json_schema.emit import Emitter
 from radixrt.grammar.json_schema.expand import Expander
@@ -16,7 +16,7 @@ from radixrt.grammar.json_schema.spacing import WHITESPACE, Spacing
 from radixrt.grammar.limits import GrammarLimits
 from radixrt.grammar.rx import new_pool
 
-__all__ = ["KEY_ORDERS", "UNKNOWN_FORMATS", "json_schema_grammar"]
+__all__ = ["KEY_ORDERS", "UNKNOWN_FORMATS", "json_schema_grammar", "json_schema_symbol"]
 
 KEY_ORDERS: Final = ("schema",)
 UNKNOWN_FORMATS: Final = ("ignore", "refuse")
@@ -67,9 +67,27 @@ def _grammar(
     library = Library(schema, resources)
     pool = new_pool(limits.compile_fuel, "compile_fuel")
     builder = GrammarBuilder(pool)
-    expander = Expander(library, Languages(pool, unknown_format or "ignore"))
-    emitter = Emitter(builder, expander, Spacing(pool, whitespace or "flexible"))
-    return builder.build(emitter.root(goal_of(library.meant(library.main))))
+    return builder.build(_symbol(builder, library, whitespace, unknown_format))
+
+
+def json_schema_symbol(
+    builder: GrammarBuilder, schema: Mapping[str, object] | bool | str, *, key_order: str | None = None
+) -> Symbol:
+    """The JSON texts that are valid under ``schema``, as a part of another grammar.
+
+    Options are the defaults of ``json_schema_grammar``, and so are the errors, but for a schema that no value
+    satisfies: it is a symbol that produces nothing.
+    """
+    _check_option("key_order", key_order, KEY_ORDERS)
+    return _symbol(builder, Library(schema), None, None)
+
+
+def _symbol(
+    builder: GrammarBuilder, library: Library, whitespace: str | None, unknown_format: str | None
+) -> Symbol:
+    expander = Expander(library, Languages(builder.pool, unknown_format or "ignore"))
+    emitter = Emitter(builder, expander, Spacing(builder.pool, whitespace or "flexible"))
+    return emitter.root(goal_of(library.meant(library.main)))
 
 
 def _check_option(name: str, value: str | None, known: tuple[str, ...]) -> None:

@@ -7,7 +7,11 @@ from typing import Any
 import pytest
 
 from radixrt.errors import InvalidRequest, UnsatisfiableConstraint, UnsupportedConstraint
-from radixrt.grammar import Compiler
+from radixrt.grammar import Compiler, GrammarLimits, Vocabulary
+from radixrt.grammar.cfg import GrammarBuilder
+from radixrt.grammar.ebnf import ebnf_symbol
+from radixrt.grammar.rules import is_terminal
+from radixrt.grammar.token_symbols import TokenSymbols
 
 CASES: dict[str, tuple[list[str], list[str]]] = {
     'root ::= "a" | "b"': (["a", "b"], ["", "ab"]),
@@ -93,7 +97,7 @@ def test_a_grammar_without_texts_is_unsatisfiable(text: str, bytes_compiler: Com
 
 
 def test_nesting_is_served_without_recursion(bytes_compiler: Compiler) -> None:
-    deep = 20_000
+    deep = 60_000
     grammar = bytes_compiler.ebnf("root ::= " + "(" * deep + '"a" | "b"' + ")" * deep)
     assert grammar.matches("b")
 
@@ -106,20 +110,37 @@ def test_chains_of_rules_are_served_without_recursion(bytes_compiler: Compiler) 
     assert bytes_compiler.ebnf(f'root ::= r0\n{rules}\nr{links} ::= "a"').matches("((x))")
 
 
-def test_other_notations_are_refused_until_they_work(bytes_compiler: Compiler) -> None:
-    with pytest.raises(UnsupportedConstraint) as caught:
-        bytes_compiler.lark('start: "a"')
-    assert caught.value.keyword == "lark"
-    with pytest.raises(UnsupportedConstraint) as caught:
-        bytes_compiler.structural_tag({"tags": []})
-    assert caught.value.keyword == "structural_tag"
-
-
-@pytest.mark.parametrize("text", ['root ::= "a"\n  <[5]>', "root ::= \n  !<end>"])
-def test_token_symbols_are_refused_by_name(text: str, bytes_compiler: Compiler) -> None:
+@pytest.mark.parametrize("text", ['root ::= "a"\n  (?=b)', 'root ::= "a"\n  (?!b)'])
+def test_lookahead_is_refused_by_name(text: str, bytes_compiler: Compiler) -> None:
     with pytest.raises(UnsupportedConstraint) as caught:
         bytes_compiler.ebnf(text)
-    assert (caught.value.keyword, caught.value.location) == ("token symbol", "2:3")
+    assert (caught.value.keyword, caught.value.location) == ("lookahead", "2:3")
+
+
+@pytest.mark.parametrize(
+    ("text", "matching"),
+    [
+        ("root ::= a" + " " * 100_000 + "\na ::= []", False),
+        ("root ::= a " + "#" * 100_000 + '\na ::= "a"', True),
+        ("root ::= " + "# x\n" * 50_000 + '"a"', True),
+        ("root ::= " + "a " * 50_000 + '\na ::= "a"?', True),
+        ("root ::= " + '"a" | ' * 50_000, True),
+    ],
+)
+def test_blanks_and_long_bodies_cost_no_more_than_their_length(
+    text: str, matching: bool, bytes_compiler: Compiler
+) -> None:
+    if matching:
+        assert bytes_compiler.ebnf(text).matches("a")
+    else:
+        with pytest.raises(UnsatisfiableConstraint):
+            bytes_compiler.ebnf(text)
+
+
+def test_rules_that_are_regular_become_terminals(builder: GrammarBuilder, byte_vocab: Vocabulary) -> None:
+    text = 'root ::= digit{2} (sep digit){3}\nsep ::= "-" | gap\ngap ::= " "\ndigit ::= [0-9]'
+    symbol = ebnf_symbol(builder, text, GrammarLimits(), TokenSymbols(builder.pool, byte_vocab))
+    assert is_terminal(symbol)
 
 
 @pytest.mark.parametrize("value", [None, 5, b"root ::= []"])
