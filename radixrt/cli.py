@@ -222,5 +222,42 @@ def bench_step(
     )
 
 
+@bench_app.command("structured")
+def bench_structured(
+    *,
+    corpus: Annotated[Path, typer.Option(help="folder of the shared test data")],
+    peers: Annotated[str, typer.Option(help="of llguidance, xgrammar, outlines-core, with commas between")] = "",
+    vocab: Annotated[str, typer.Option(help="smollm2, synthetic-128k or synthetic-256k")] = "smollm2",
+    schemas: Annotated[int, typer.Option(help="schemas of the sample, spread evenly (0: all)")] = 0,
+    peer_schemas: Annotated[int, typer.Option(help="schemas for each peer (0: as many as ours)")] = 0,
+    parts: Annotated[
+        str, typer.Option(help="of sample, forced, batch, masks, suite, regex, bugs (default: all)")
+    ] = "",
+    key_order: Annotated[str | None, typer.Option(help="of schemas, ours alone")] = None,
+    patience: Annotated[float, typer.Option(help="seconds after which a silent process is ended")] = 60.0,
+    json_file: Annotated[Path | None, typer.Option("--json", help="where the figures go as JSON")] = None,
+) -> None:
+    """Constrained decoding over the shared corpora: judged, timed, with the peers beside it."""
+    import json
+
+    from radixrt.bench.structured import PARTS, Plan, run_plan
+    from radixrt.bench.structured_report import Report
+
+    report = Report()
+    plan = Plan(
+        corpus,
+        vocab,
+        tuple(filter(None, peers.split(","))),
+        tuple(filter(None, parts.split(","))) or PARTS,
+        schemas,
+        peer_schemas,
+        patience,
+        {} if key_order is None else {"key_order": key_order},
+    )
+    run_plan(plan, report)
+    if json_file is not None:
+        json_file.write_text(json.dumps(report.data, indent=1) + "\n", encoding="utf-8")
+
+
 if __name__ == "__main__":
     main()
