@@ -115,19 +115,18 @@ class _Translator:
     def _sequence(self, parts: tuple[Node, ...], first: bool, last: bool) -> Rx:
         pool = self._pool
         pool.spend(len(parts))
-        terms = []
-        end = len(parts)  # from here on nothing takes a character
-        while end and is_zero_width(parts[end - 1]):
-            end -= 1
-        for i, part in enumerate(parts):
-            terms.append(self.translate(part, first, last and i + 1 >= end))
+        firsts = []
+        for part in parts:
+            firsts.append(first)
             first = first and is_zero_width(part)
         if not last:
-            return pool.concat(*terms)
+            return pool.concat(
+                *(self.translate(part, first, False) for part, first in zip(parts, firsts, strict=True))
+            )
         # All that follows is known here, so lookaheads become intersections at once.
         result = EMPTY
-        for term in reversed(terms):
-            result = pool.before_end(term, result)
+        for part, first in zip(reversed(parts), reversed(firsts), strict=True):
+            result = pool.before_end(self.translate(part, first, result == EMPTY), result)
         return result
 
     def _repeat(self, node: Repeat, first: bool, last: bool) -> Rx:

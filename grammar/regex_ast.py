@@ -1,6 +1,6 @@
 """What both regular expression front ends produce: a small tree over sets of code points.
 
-Captures, laziness and names are gone, they do not change which texts match. Says nothing about bytes or terms.
+Captures and names are gone, they do not change which texts match. Says nothing about bytes or terms.
 """
 
 from __future__ import annotations
@@ -9,7 +9,20 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from radixrt.grammar.utf8 import ALL_CHARACTERS, Range
 
-__all__ = ["ANYTHING", "Alt", "Anchor", "Atomic", "Boundary", "Chars", "Look", "Node", "Repeat", "Seq"]
+__all__ = [
+    "ANYTHING",
+    "Alt",
+    "Anchor",
+    "Atomic",
+    "Boundary",
+    "Chars",
+    "Look",
+    "Node",
+    "Repeat",
+    "Seq",
+    "flat",
+    "is_zero_width",
+]
 
 
 class Chars(NamedTuple):
@@ -23,20 +36,22 @@ class Seq(NamedTuple):
 
 
 class Alt(NamedTuple):
+    """One of them; the order matters in an atomic group only."""
+
     options: tuple[Node, ...]
 
 
 class Repeat(NamedTuple):
-    """``high`` None: unbounded. ``possessive``: takes the most it can and never gives back."""
+    """``high`` None: unbounded. ``lazy``: the fewest rounds come first, which matters in an atomic group only."""
 
     body: Node
     low: int
     high: int | None
-    possessive: bool = False
+    lazy: bool = False
 
 
 class Atomic(NamedTuple):
-    """A group that never tries another way to match once it has matched."""
+    """A group that never tries another way to match once it has matched. ``x*+`` is one around ``x*``."""
 
     body: Node
 
@@ -67,3 +82,17 @@ Node: TypeAlias = Chars | Seq | Alt | Repeat | Atomic | Look | Anchor | Boundary
 
 ANYTHING = Repeat(Chars(ALL_CHARACTERS), 0, None)
 """Every text."""
+
+
+def flat(node: Node) -> tuple[Node, ...]:
+    """The parts of a sequence, sequences in it resolved; another node is its own only part."""
+    if isinstance(node, Seq):
+        return tuple(part for child in node.parts for part in flat(child))
+    return (node,)
+
+
+def is_zero_width(node: Node) -> bool:
+    """Whether a node surely reads nothing."""
+    if isinstance(node, Seq):
+        return all(map(is_zero_width, node.parts))
+    return isinstance(node, Look | Anchor | Boundary)

@@ -86,12 +86,10 @@ class _Reader:
         if op in (ops.MAX_REPEAT, ops.MIN_REPEAT, ops.POSSESSIVE_REPEAT):
             low, high, body = value
             top = None if high is ops.MAXREPEAT else int(high)
-            return Repeat(self.sequence(body, flags), int(low), top, op is ops.POSSESSIVE_REPEAT)
+            repeat = Repeat(self.sequence(body, flags), int(low), top, op is ops.MIN_REPEAT)
+            return Atomic(repeat) if op is ops.POSSESSIVE_REPEAT else repeat
         if op is ops.ATOMIC_GROUP:
-            body = self.sequence(value, flags)
-            if isinstance(body, Seq) and len(body.parts) == 1 and isinstance(body.parts[0], Repeat):
-                return body.parts[0]._replace(possessive=True)
-            return Atomic(body)
+            return Atomic(self.sequence(value, flags))
         if op in (ops.ASSERT, ops.ASSERT_NOT):
             return self._look(value[0] > 0, value[1], op is ops.ASSERT_NOT, flags)
         if op is ops.AT:
