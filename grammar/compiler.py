@@ -20,6 +20,7 @@ from radixrt.grammar.cfg import GrammarBuilder
 from radixrt.grammar.choices import choices_grammar
 from radixrt.grammar.compiled import CompiledGrammar
 from radixrt.grammar.ebnf import ebnf_symbol
+from radixrt.grammar.lark import lark_symbol
 from radixrt.grammar.limits import GrammarLimits
 from radixrt.grammar.matcher import Encode
 from radixrt.grammar.regex import regex_term
@@ -37,6 +38,7 @@ _Reader = Callable[[GrammarBuilder, str, GrammarLimits, TokenSymbols], Symbol]
 _PARAMS: Final = {
     "regex": "regex",
     "ebnf": "grammar",
+    "lark": "grammar",
     "json_schema": "schema",
     "choices": "choices",
     "any_text": None,
@@ -124,11 +126,9 @@ class Compiler:
         )
 
     def lark(self, text: str) -> CompiledGrammar:
-        """Grammars in Lark notation: not available yet, always refused."""
+        """A context-free grammar in Lark notation; it starts from the rule ``start``."""
         self._check_text(text, "grammar")
-        raise UnsupportedConstraint(
-            "grammars in Lark notation are not available yet", keyword="lark", param="grammar"
-        )
+        return self._notation(("lark", text), lark_symbol)
 
     def structural_tag(self, spec: Any) -> CompiledGrammar:
         """Free text with constrained parts: not available yet, always refused."""

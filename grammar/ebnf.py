@@ -15,8 +15,8 @@ from __future__ import annotations
 import re
 from typing import NoReturn
 
-from radixrt.errors import InvalidRequest, UnsupportedConstraint
 from radixrt.grammar.cfg import GrammarBuilder, Symbol
+from radixrt.grammar.grammar_text import GrammarText
 from radixrt.grammar.limits import GrammarLimits
 from radixrt.grammar.notation import Alt, Leaf, Op, Rule, Seq, Times, lower
 from radixrt.grammar.token_symbols import BadSymbol, TokenSymbols
@@ -41,11 +41,7 @@ def ebnf_symbol(builder: GrammarBuilder, text: str, limits: GrammarLimits, symbo
     Raises ``InvalidRequest`` for errors in the text and ``UnsupportedConstraint`` for what is beyond the engine,
     both with param ``grammar`` and line:column.
     """
-    if len(text) > limits.source_chars:
-        raise UnsupportedConstraint(
-            f"the grammar has more than {limits.source_chars} characters", keyword="source_chars", param="grammar"
-        )
-    return lower(builder, _Parser(builder, text, symbols).parse(), _ROOT)
+    return lower(builder, _Parser(builder, GrammarText(text, limits), symbols).parse(), _ROOT)
 
 
 class _Open:
@@ -58,11 +54,12 @@ class _Open:
 
 
 class _Parser:
-    def __init__(self, builder: GrammarBuilder, text: str, symbols: TokenSymbols) -> None:
+    def __init__(self, builder: GrammarBuilder, source: GrammarText, symbols: TokenSymbols) -> None:
         self._builder = builder
         self._pool = builder.pool
         self._symbols = symbols
-        self._text = text
+        self._source = source
+        self._text = source.text
         self._at = 0
         self._used_at: dict[str, int] = {}
         self._rules: dict[str, list[Op]] = {}
@@ -243,7 +240,7 @@ class _Parser:
         text, start = self._text, self._at
         if text[start] != "\\":
             self._at += 1
-            return self._checked(text[start], start)
+            return self._source.checked(text[start], start)
         letter = text[start + 1 : start + 2]
         if letter in _ESCAPES:
             self._at += 2
@@ -257,12 +254,7 @@ class _Parser:
         if code > 0x10FFFF:
             self._fail("a code point above 10FFFF")
         self._at = start + 2 + len(digits)
-        return self._checked(chr(code), start)
-
-    def _checked(self, char: str, at: int) -> str:
-        if "\ud800" <= char <= "\udfff":
-            self._fail(f"the surrogate U+{ord(char):04X} cannot occur in text", at)
-        return char
+        return self._source.checked(chr(code), start)
 
     def _skip(self) -> None:
         found = _SPACE.match(self._text, self._at)
@@ -270,14 +262,7 @@ class _Parser:
             self._at = found.end()
 
     def _fail(self, problem: str, at: int | None = None) -> NoReturn:
-        place = self._place(self._at if at is None else at)
-        raise InvalidRequest(f"not a grammar: {problem} at {place}", param="grammar")
+        self._source.fail(problem, self._at if at is None else at)
 
     def _refuse(self, keyword: str, problem: str, at: int | None = None) -> NoReturn:
-        place = self._place(self._at if at is None else at)
-        raise UnsupportedConstraint(f"{problem}, at {place}", keyword=keyword, location=place, param="grammar")
-
-    def _place(self, offset: int) -> str:
-        """``line:column``, both from 1."""
-        line = self._text.count("\n", 0, offset) + 1
-        return f"{line}:{offset - self._text.rfind(chr(10), 0, offset)}"
+        self._source.refuse(keyword, problem, self._at if at is None else at)

@@ -11,7 +11,7 @@ as if its author had written it inline. Nothing here knows how rules are spelled
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from radixrt.grammar.cfg import GrammarBuilder, Symbol
@@ -67,7 +67,7 @@ def lower(
     ``leaf`` says what stands for a leaf in the grammar (itself and what may follow it anywhere, for instance).
     """
     symbols: dict[str, Symbol] = {}
-    for ring, is_cyclic in rings({name: _names(body) for name, body in rules.items()}, root):
+    for ring, is_cyclic in rings(lambda name: _names(rules[name]), root):
         if is_cyclic:
             for name in ring:
                 symbols[name] = builder.declare(name)
@@ -123,32 +123,41 @@ def _run(
     return stack
 
 
-def rings(needs: Mapping[str, Sequence[str]], root: str) -> list[tuple[list[str], bool]]:
+def rings(needs: Callable[[str], Sequence[str]], root: str) -> list[tuple[list[str], bool]]:
     """What ``root`` needs, in groups of names that need one another, each group after all that it needs.
 
     Each with whether its members need themselves. Tarjan's algorithm (1972) with an explicit stack.
     """
-    order: dict[str, int] = {root: 0}
-    low = {root: 0}
-    path, open_names = [(root, iter(needs[root]))], {root: None}
+    order: dict[str, int] = {}
+    low: dict[str, int] = {}
+    own: set[str] = set()  # names that need themselves at once
+    path: list[tuple[str, Iterator[str]]] = []
+    open_names: dict[str, None] = {}
     found: list[tuple[list[str], bool]] = []
+
+    def enter(name: str) -> None:
+        order[name] = low[name] = len(order)
+        open_names[name] = None
+        path.append((name, iter(needs(name))))
+
+    enter(root)
     while path:
         name, rest = path[-1]
         for other in rest:
             if other not in order:
-                order[other] = low[other] = len(order)
-                open_names[other] = None
-                path.append((other, iter(needs[other])))
+                enter(other)
                 break
             if other in open_names:
                 low[name] = min(low[name], order[other])
+            if other == name:
+                own.add(name)
         else:
             path.pop()
             if path:
                 low[path[-1][0]] = min(low[path[-1][0]], low[name])
             if low[name] == order[name]:
-                ring = []
+                ring: list[str] = []
                 while not ring or ring[-1] != name:
                     ring.append(open_names.popitem()[0])
-                found.append((ring, len(ring) > 1 or name in needs[name]))
+                found.append((ring, len(ring) > 1 or name in own))
     return found
