@@ -14,6 +14,7 @@ from radixrt.errors import UnsupportedConstraint
 from radixrt.grammar.json_schema.assertions import Alternatives, Assertion
 from radixrt.grammar.json_schema.reason import Reasoner
 from radixrt.grammar.json_schema.shapes import ANY_SHAPE, FiniteShape, ObjectShape, Shape, is_inside, meet
+from radixrt.grammar.json_schema.unevaluated import evaluated_by
 from radixrt.grammar.json_schema.values import JsonType, JsonValue
 
 __all__ = ["Algebra"]
@@ -26,7 +27,8 @@ MAX_WORK: Final = 25_000  # conjunctions of two shapes in one compilation
 class Algebra:
     """``too_many`` makes the error for too much work, and knows whom to blame.
 
-    ``tracked`` counts the unevaluated keywords being expanded: then a shape inside another one still counts.
+    ``tracked`` counts the unevaluated keywords being expanded: then a shape inside another one still counts if it
+    has evaluated something else.
     """
 
     def __init__(self, reasoner: Reasoner, too_many: Callable[[str], UnsupportedConstraint]) -> None:
@@ -83,11 +85,20 @@ class Algebra:
         if isinstance(left, FiniteShape):
             self._spend(len(left.values))
             kept = {key: value for key, value in left.values.items() if self._reasoner.admits(right, value)}
-            return FiniteShape(kept) if kept else None
+            return FiniteShape(kept, self._beside(left, right) if self.tracked else None) if kept else None
         if isinstance(left, ObjectShape) and isinstance(right, ObjectShape):
             self._spend(len(left.rules) + len(right.rules))  # what comes next looks at pairs of rules
         met: Shape = self._reasoner.simplified(meet(left, right))  # type: ignore[type-var]
         return None if self._reasoner.is_empty(met) else met
+
+    @staticmethod
+    def _beside(left: FiniteShape, right: Shape) -> Shape | None:
+        """The rules that both sides bring for the values of ``left``."""
+        more = right.beside if isinstance(right, FiniteShape) else right
+        if left.beside is None or more is None:
+            return left.beside or more
+        met: Shape = meet(left.beside, more)  # type: ignore[type-var]
+        return met
 
     def distinct(self, shapes: list[Shape]) -> Alternatives:
         """Without repetitions and without shapes plainly inside another one; lists of values become one."""
@@ -96,19 +107,24 @@ class Algebra:
         kept: list[Shape] = []
         values: dict[object, JsonValue] = {}
         for shape in shapes:
-            if isinstance(shape, FiniteShape):
+            if isinstance(shape, FiniteShape) and shape.beside is None:
                 for key, value in shape.values.items():
                     values.setdefault(key, value)
-            elif len(shapes) > MAX_COMPARED or self.tracked:
+            elif len(shapes) > MAX_COMPARED:
                 kept.append(shape)
             else:
                 self._spend(len(kept))
-                if not any(is_inside(shape, other) for other in kept):
-                    kept = [other for other in kept if not is_inside(other, shape)]
+                if not any(self._covers(other, shape) for other in kept):
+                    kept = [other for other in kept if not self._covers(shape, other)]
                     kept.append(shape)
         if len(kept) > MAX_ALTERNATIVES:
             raise self._too_many(f"more than {MAX_ALTERNATIVES} alternatives for one value")
         return (*kept, FiniteShape(values)) if values else tuple(kept)
+
+    def _covers(self, outer: Shape, inner: Shape) -> bool:
+        if not is_inside(inner, outer):
+            return False
+        return not self.tracked or evaluated_by(inner) == evaluated_by(outer)
 
     def _spend(self, amount: int) -> None:
         self._work += amount

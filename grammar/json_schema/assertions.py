@@ -77,8 +77,8 @@ class TypeAssertions:
         elif kind == "object":
             yield from self._object(schema, keywords)
 
-    def _goal(self, value: JsonValue, holds: bool = True) -> Goal:
-        return goal_of(self._library.meant(self._library.at(value)), holds)
+    def _goal(self, value: JsonValue, parent: Schema, holds: bool = True) -> Goal:
+        return goal_of(self._library.meant(self._library.at(value, parent)), holds)
 
     # --- numbers --------------------------------------------------------------------------------------------
 
@@ -137,26 +137,35 @@ class TypeAssertions:
             prefix, rest = rest, keywords.get("additionalItems")
         if not prefix and rest is None:
             return
-        rest_goal = () if rest is None else self._goal(rest)
+        rest_goal = () if rest is None else self._goal(rest, schema)
         holds = ArrayShape(
             rules=(
-                ItemRule(tuple(self._goal(part) for part in prefix), rest_goal, evaluates_rest=rest is not None),
+                ItemRule(
+                    tuple(self._goal(part, schema) for part in prefix), rest_goal, evaluates_rest=rest is not None
+                ),
             )
         )
 
         def fails() -> Iterator[Shape]:
             for index, part in enumerate(prefix):
-                wrong = ItemRule(((),) * index + (self._goal(part, holds=False),), evaluates=False)
+                wrong = ItemRule(((),) * index + (self._goal(part, schema, holds=False),), evaluates=False)
                 yield ArrayShape(rules=(wrong,), low=index + 1)
             if rest is not None and rest_goal:
                 yield ArrayShape(
-                    counts=(CountRule(self._goal(rest, holds=False), rest_goal, start=len(prefix), origin=schema),)
+                    counts=(
+                        CountRule(
+                            self._goal(rest, schema, holds=False), rest_goal, start=len(prefix), origin=schema
+                        ),
+                    )
                 )
 
         yield Assertion(lambda: (holds,), lambda: tuple(fails()))
 
     def _contains(self, schema: Schema, keywords: dict[str, JsonValue]) -> Iterator[Assertion]:
-        goal, fails = self._goal(keywords["contains"]), self._goal(keywords["contains"], holds=False)
+        goal, fails = (
+            self._goal(keywords["contains"], schema),
+            self._goal(keywords["contains"], schema, holds=False),
+        )
         low = int(keywords.get("minContains", 1))
         high = keywords.get("maxContains")
         evaluated = (goal,) if schema.draft >= 2020 else ()
@@ -189,7 +198,7 @@ class TypeAssertions:
             more = ObjectShape(low=int(high) + 1, origin=schema, low_blame=(schema, "maxProperties"))
             yield plain(ObjectShape(high=int(high), origin=schema), more)
         if "propertyNames" in keywords:
-            goal = self._goal(keywords["propertyNames"])
+            goal = self._goal(keywords["propertyNames"], schema)
             if goal:
                 language = self._names_of(goal)
                 yield plain(
@@ -210,26 +219,30 @@ class TypeAssertions:
             for pattern, value in keywords.get("patternProperties", {}).items()
         ]
         additional = keywords.get("additionalProperties")
-        additional_goal = () if additional is None else self._goal(additional)
+        additional_goal = () if additional is None else self._goal(additional, schema)
         rule = NameRule(
-            named=tuple((name, self._goal(value)) for name, value in named.items()),
-            patterns=tuple((language, self._goal(value)) for language, value in patterns),
+            named=tuple((name, self._goal(value, schema)) for name, value in named.items()),
+            patterns=tuple((language, self._goal(value, schema)) for language, value in patterns),
             additional=additional_goal,
             evaluates_rest=additional is not None,
         )
 
         def fails() -> Iterator[Shape]:
             for name, value in named.items():
-                if self._goal(value):
-                    wrong = NameRule(named=((name, self._goal(value, holds=False)),), evaluates=False)
+                if self._goal(value, schema):
+                    wrong = NameRule(named=((name, self._goal(value, schema, holds=False)),), evaluates=False)
                     yield ObjectShape(rules=(wrong,), required=(name,), origin=schema)
             for language, value in patterns:
-                if self._goal(value):
-                    wanted = SomeRule(language, self._goal(value, holds=False), (schema, "patternProperties"))
+                if self._goal(value, schema):
+                    wanted = SomeRule(
+                        language, self._goal(value, schema, holds=False), (schema, "patternProperties")
+                    )
                     yield ObjectShape(somes=(wanted,), origin=schema)
             if additional is not None and additional_goal:
                 others = self._languages.other_names(tuple(named), [language for language, _ in patterns])
-                wanted = SomeRule(others, self._goal(additional, holds=False), (schema, "additionalProperties"))
+                wanted = SomeRule(
+                    others, self._goal(additional, schema, holds=False), (schema, "additionalProperties")
+                )
                 yield ObjectShape(somes=(wanted,), origin=schema)
 
         yield Assertion(lambda: (ObjectShape(rules=(rule,), origin=schema),), lambda: tuple(fails()))
@@ -255,7 +268,7 @@ def _bound(limit: Number, is_low: bool, open_: bool) -> Assertion:
 
 
 def _dependent_required(name: str, needs: tuple[str, ...]) -> Assertion:
-    present = ObjectShape(required=(name, *needs))
+    present = ObjectShape(required=tuple(dict.fromkeys((name, *needs))))
     without = tuple(ObjectShape(rules=absent(need).rules, required=(name,)) for need in needs if need != name)
     return Assertion(lambda: (absent(name), present), lambda: without)
 

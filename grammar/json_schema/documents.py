@@ -3,6 +3,10 @@
 Loading walks every position where a schema may stand, checks the kind of each known keyword, and files
 identifiers and anchors. The spellings of draft-04 to 2020-12 are told apart here (``Schema.draft``); what a
 keyword asserts is not known here.
+
+What ``$dynamicRef`` means depends on the resources an evaluation came through. All that can ever matter of them is
+which resource with a certain dynamic anchor was the first, so a place counts as one ``Schema`` per *scope*: the
+first resources, by anchor. There are few scopes, and only one where no document has dynamic anchors.
 """
 
 from __future__ import annotations
@@ -31,26 +35,36 @@ _ONLY_REFERENCE: Final = ANNOTATIONS | {"$ref"}
 _DRAFT: Final = re.compile(
     r"https?://json-schema\.org/(?:draft-0([3467])|draft/(2019|2020)-[0-9]{2})/(?:hyper-)?schema#?"
 )
+_ROOT: Final = ""  # stands for ``$recursiveAnchor`` among the names of dynamic anchors
+
+Scope = tuple[tuple[str, "Schema"], ...]  # by name of the anchor
 
 
 class Schema:
-    """One place in a document where a schema stands. Equal only to itself.
+    """One place in a document where a schema stands, reached in one scope. Equal only to itself.
 
     ``keywords`` is None for the two boolean schemas. ``pointer`` is the place as errors name it: a JSON
     pointer, behind the URI of its document for all but the main one. ``base`` is the URI its references are
-    relative to.
+    relative to. ``scope`` has, for each dynamic anchor, the first place that an evaluation came through.
     """
 
-    __slots__ = ("base", "draft", "keywords", "pointer", "value")
+    __slots__ = ("base", "draft", "keywords", "pointer", "scope", "value")
 
     def __init__(
-        self, keywords: dict[str, JsonValue] | None, value: bool, pointer: str, base: str, draft: int
+        self,
+        keywords: dict[str, JsonValue] | None,
+        value: bool,
+        pointer: str,
+        base: str,
+        draft: int,
+        scope: Scope = (),
     ) -> None:
         self.keywords = keywords
         self.value = value
         self.pointer = pointer
         self.base = base
         self.draft = draft
+        self.scope = scope
 
     def __repr__(self) -> str:
         return f"Schema({self.pointer!r})"
@@ -81,20 +95,48 @@ class Library:
         self._documents: list[JsonValue] = []
         self._resources: dict[str, Schema] = {}
         self._anchors: dict[tuple[str, str], Schema] = {}
-        self._dynamic: dict[str, list[Schema]] = {}
-        self._recursive: list[Schema] = []
+        self._dynamic: dict[str, dict[str, Schema]] = {}  # by base URI, then by anchor
+        self._scopes: dict[tuple[str, Scope], Scope] = {}  # what entering a resource makes of a scope
+        self._entered: dict[tuple[Schema, Scope], Schema] = {}
         self._alike: dict[str, Schema] = {}
         self.true = Schema(None, True, "", "", LATEST)
         self.false = Schema(None, False, "", "", LATEST)
-        self.main = self._read(schema, "", "")
+        self.main = self._enter(self._read(schema, "", ""), ())
 
     # --- places ---------------------------------------------------------------------------------------------
 
-    def at(self, value: JsonValue) -> Schema:
-        """The schema that stands where ``value`` (a part of a loaded document) was found."""
+    def at(self, value: JsonValue, parent: Schema) -> Schema:
+        """The schema that stands where ``value``, a part of ``parent``, was found."""
         if isinstance(value, bool):
             return self.true if value else self.false
-        return self._schemas[id(value)]
+        if isinstance(value, Schema):  # in a derived one
+            return value
+        return self._enter(self._schemas[id(value)], parent.scope)
+
+    def _enter(self, place: Schema, scope: Scope) -> Schema:
+        """The place as an evaluation with this scope sees it."""
+        if not self._dynamic:
+            return place
+        scope = self._scope_in(place.base, scope)
+        if not scope or place.keywords is None:
+            return place
+        known = self._entered.get((place, scope))
+        if known is None:
+            known = Schema(place.keywords, place.value, place.pointer, place.base, place.draft, scope)
+            self._entered[place, scope] = known
+        return known
+
+    def _scope_in(self, base: str, scope: Scope) -> Scope:
+        known = self._scopes.get((base, scope))
+        if known is None:
+            first = dict(scope)
+            anchors = self._dynamic.get(base, {})
+            if _ROOT not in anchors:
+                first.pop(_ROOT, None)  # a resource without $recursiveAnchor ends the chain of those with it
+            for name, place in anchors.items():
+                first.setdefault(name, place)
+            known = self._scopes[base, scope] = tuple(sorted(first.items(), key=lambda item: item[0]))
+        return known
 
     def meant(self, schema: Schema) -> Schema:
         """The schema itself, or what it refers to if a reference is all it consists of."""
@@ -118,11 +160,8 @@ class Library:
         return self._alike.setdefault(text, schema)
 
     def derived(self, keywords: dict[str, JsonValue], origin: Schema) -> Schema:
-        """A schema that no document spells out, blamed on ``origin``. Its parts must be loaded or derived too."""
-        made = Schema(keywords, True, origin.pointer, origin.base, LATEST)
-        self._documents.append(keywords)
-        self._schemas[id(keywords)] = made
-        return made
+        """A schema that no document spells out, blamed on ``origin``; its parts are ``Schema`` objects."""
+        return Schema(keywords, True, origin.pointer, origin.base, LATEST, origin.scope)
 
     # --- references -----------------------------------------------------------------------------------------
 
@@ -130,7 +169,7 @@ class Library:
         """The schema that ``$ref``, ``$dynamicRef`` or ``$recursiveRef`` of ``origin`` means.
 
         Raises:
-            UnsupportedConstraint: the target is in no document at hand, or depends on how it is reached.
+            UnsupportedConstraint: the target is in no document at hand.
             InvalidRequest: a pointer or anchor that does not exist.
         """
         keywords = origin.keywords or {}
@@ -138,15 +177,10 @@ class Library:
         uri, _, fragment = reference.partition("#")
         target = self._join(origin.base, uri) if uri else origin.base
         place = self._find(target, unquote(fragment), origin, keyword, reference)
-        if keyword == "$dynamicRef" and any(place is schema for schema in self._dynamic.get(fragment, ())):
-            self._read_all()
-            if len(self._dynamic[fragment]) > 1:
-                raise origin.refuse(keyword, f"more than one schema has the $dynamicAnchor {fragment!r}")
-        if keyword == "$recursiveRef" and self._recursive:
-            self._read_all()
-            if len(self._recursive) > 1 or place is not self._recursive[0]:
-                raise origin.refuse(keyword, "more than one schema may be meant")
-        return place
+        anchor = {"$dynamicRef": fragment, "$recursiveRef": _ROOT}.get(keyword)
+        if anchor is not None and self._dynamic.get(place.base, {}).get(anchor) is place:
+            place = dict(origin.scope).get(anchor, place)
+        return self._enter(place, origin.scope)
 
     def _find(self, uri: str, fragment: str, origin: Schema, keyword: str, reference: str) -> Schema:
         root = self._resource(uri)
@@ -181,12 +215,12 @@ class Library:
             if isinstance(value, dict) and id(value) in self._schemas:
                 base, draft = self._schemas[id(value)].base, self._schemas[id(value)].draft
         if isinstance(value, bool):
-            return self.at(value)
+            return self.true if value else self.false
         if not isinstance(value, dict):
             return None
         if id(value) not in self._schemas:  # a place that no keyword of the specification makes a schema
             self._walk(value, root.pointer + fragment, base, draft)
-        return self.at(value)
+        return self._schemas[id(value)]
 
     @staticmethod
     def _join(base: str, uri: str) -> str:
@@ -212,7 +246,7 @@ class Library:
     def _read(self, document: object, uri: str, pointer: str) -> Schema:
         value = parse_json(document) if isinstance(document, str) else from_python(document)
         if isinstance(value, bool):
-            schema = self.at(value)
+            schema = self.true if value else self.false
         elif isinstance(value, dict):
             self._documents.append(value)
             schema = self._walk(value, pointer, uri, LATEST)
@@ -232,6 +266,8 @@ class Library:
             for keyword, value in keywords.items():
                 check_keyword(keyword, value, pointer)
             schema = Schema(keywords, True, pointer, base, draft)
+            if keywords is top:
+                self._resources.setdefault(base, schema)
             self._file(schema)
             self._schemas[id(keywords)] = schema
             todo.extend((*place, schema.base, draft) for place in _subschemas(keywords, pointer))
@@ -255,9 +291,9 @@ class Library:
             if isinstance(anchor, str):
                 self._anchors.setdefault((schema.base, anchor), schema)
         if "$dynamicAnchor" in keywords:
-            self._dynamic.setdefault(keywords["$dynamicAnchor"], []).append(schema)
-        if keywords.get("$recursiveAnchor") is True:
-            self._recursive.append(schema)
+            self._dynamic.setdefault(schema.base, {}).setdefault(keywords["$dynamicAnchor"], schema)
+        if keywords.get("$recursiveAnchor") is True and self._resources.get(schema.base) is schema:
+            self._dynamic.setdefault(schema.base, {})[_ROOT] = schema
 
 
 def _draft_of(meta: JsonValue, pointer: str) -> int:

@@ -9,6 +9,7 @@ anything is spelled in JSON text.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from decimal import Decimal
 from itertools import combinations
 from typing import Final
@@ -36,14 +37,14 @@ from radixrt.grammar.json_schema.shapes import (
     finite,
     goal_of,
 )
-from radixrt.grammar.json_schema.unevaluated import forget, with_unevaluated
+from radixrt.grammar.json_schema.unevaluated import Tracking, Unevaluated, forget
 from radixrt.grammar.json_schema.values import JsonType, JsonValue, type_of
 
 __all__ = ["Expander"]
 
 MAX_IN_PLACE: Final = 50  # schemas for the same value inside one another; each takes a few frames of Python's stack
-MAX_SUBSETS: Final = 5  # branches of an anyOf beside unevaluated*: each subset may be the one that holds
 
+_UNEVALUATED: Final = {"object": "unevaluatedProperties", "array": "unevaluatedItems"}
 _BRANCHING: Final = ("oneOf", "anyOf", "not", "if", "dependencies", "allOf", "$ref")
 
 
@@ -55,9 +56,9 @@ class Expander:
         self.languages = languages
         self.reasoner = Reasoner(languages, self.of_goal, self.is_deep)
         self._types = TypeAssertions(library, languages, self._names_of)
-        self._memory: dict[tuple[Schema, bool, JsonType, bool], Alternatives] = {}
+        self._memory: dict[tuple[Schema, bool, JsonType, Tracking], Alternatives] = {}
         self._goals: dict[tuple[Goal, JsonType], Alternatives] = {}
-        self._open: dict[tuple[Schema, bool, JsonType, bool], None] = {}
+        self._open: dict[tuple[Schema, bool, JsonType, Tracking], None] = {}
         self._algebra = Algebra(self.reasoner, self._too_many)
         self._nesting = 0
         self._subject = library.main
@@ -98,17 +99,17 @@ class Expander:
     def _literals(self, goal: Goal, kind: JsonType) -> Iterator[Assertion]:
         for schema, holds in goal:
             if holds:
-                yield from self._inlined(schema, kind, False)
+                yield from self._inlined(schema, kind, Tracking.NONE)
             else:
-                sides = self._sides(schema, kind, False)
+                sides = self._sides(schema, kind, Tracking.NONE)
                 yield Assertion(sides.fails, sides.holds)
 
-    def _sides(self, schema: Schema, kind: JsonType, tracking: bool) -> Assertion:
+    def _sides(self, schema: Schema, kind: JsonType, tracking: Tracking) -> Assertion:
         return Assertion(lambda: self._of(schema, True, kind, tracking), lambda: self._of(schema, False, kind))
 
-    def _inlined(self, schema: Schema, kind: JsonType, tracking: bool) -> Iterator[Assertion]:
+    def _inlined(self, schema: Schema, kind: JsonType, tracking: Tracking) -> Iterator[Assertion]:
         """The assertions of a schema that must hold beside others, side by side with theirs."""
-        if schema.keywords is None or self._unevaluated(schema, kind):
+        if schema.keywords is None or self._unevaluated(schema, kind) is not None:
             yield self._sides(schema, kind, tracking)
             return
         key = (schema, True, kind, tracking)
@@ -127,7 +128,7 @@ class Expander:
 
     # --- one schema -----------------------------------------------------------------------------------------
 
-    def _of(self, schema: Schema, holds: bool, kind: JsonType, tracking: bool = False) -> Alternatives:
+    def _of(self, schema: Schema, holds: bool, kind: JsonType, tracking: Tracking = Tracking.NONE) -> Alternatives:
         """``tracking``: the caller asks which parts were evaluated, so every branch that may hold counts."""
         if schema.keywords is None:
             return (ANY_SHAPE[kind],) if schema.value is holds else ()
@@ -143,7 +144,7 @@ class Expander:
         self._memory[key] = found
         return found
 
-    def _enter(self, key: tuple[Schema, bool, JsonType, bool]) -> None:
+    def _enter(self, key: tuple[Schema, bool, JsonType, Tracking]) -> None:
         schema = key[0]
         if key in self._open:
             raise schema.refuse(self._blamed(schema), "the schema refers to itself for the same value")
@@ -153,35 +154,44 @@ class Expander:
             )
         self._open[key] = None
 
-    def _holding(self, schema: Schema, kind: JsonType, tracking: bool) -> Alternatives:
-        keyword = self._unevaluated(schema, kind)
-        self._algebra.tracked += keyword is not None
+    def _holding(self, schema: Schema, kind: JsonType, tracking: Tracking) -> Alternatives:
+        unevaluated = self._unevaluated(schema, kind)
+        if unevaluated is None:
+            return self._algebra.conjoined(self._assertions(schema, kind, tracking), kind)
+        found = map(unevaluated.held, self._tracked(schema, kind, max(tracking, Tracking.SOME)))
+        return tuple(shape for shape in found if not isinstance(shape, FiniteShape) or shape.values)
+
+    def _tracked(self, schema: Schema, kind: JsonType, tracking: Tracking) -> Alternatives:
+        """The shapes of everything but the unevaluated keyword, with what they evaluate."""
+        self._algebra.tracked += 1
         try:
-            found = self._algebra.conjoined(self._assertions(schema, kind, tracking or keyword is not None), kind)
+            return self._algebra.conjoined(self._assertions(schema, kind, tracking), kind)
         finally:
-            self._algebra.tracked -= keyword is not None
-        if keyword is not None and schema.keywords is not None:
-            goal = goal_of(self.library.at(schema.keywords[keyword]))
-            found = tuple(with_unevaluated(shape, goal, schema, self.library) for shape in found)
-        return found
+            self._algebra.tracked -= 1
 
     def _failing(self, schema: Schema, kind: JsonType) -> Alternatives:
-        keyword = self._unevaluated(schema, kind)
-        if keyword is not None and schema.keywords and goal_of(self.library.at(schema.keywords[keyword])):
-            raise schema.refuse(keyword, "its negation is not supported")
-        return self._algebra.union(assertion.fails() for assertion in self._assertions(schema, kind, False))
+        sides = [assertion.fails() for assertion in self._assertions(schema, kind, Tracking.NONE)]
+        unevaluated = self._unevaluated(schema, kind)
+        if unevaluated is not None and unevaluated.goal:
+            found = map(unevaluated.violated, self._tracked(schema, kind, Tracking.EXACT))
+            sides.append(tuple(shape for shape in found if shape is not None))
+        return self._algebra.union(sides)
 
-    def _unevaluated(self, schema: Schema, kind: JsonType) -> str | None:
+    def _unevaluated(self, schema: Schema, kind: JsonType) -> Unevaluated | None:
         """The keyword about unevaluated parts of a value of this type, if the schema has it."""
-        keyword = {"object": "unevaluatedProperties", "array": "unevaluatedItems"}.get(kind)
-        return keyword if keyword in (schema.keywords or {}) and not self._hidden_by_reference(schema) else None
+        keyword = _UNEVALUATED.get(kind)
+        keywords = schema.keywords
+        if keyword is None or keywords is None or keyword not in keywords or self._hidden_by_reference(schema):
+            return None
+        goal = goal_of(self.library.meant(self.library.at(keywords[keyword], schema)))
+        return Unevaluated(keyword, goal, schema, self.library, self.reasoner.admits, self.languages.other_names)
 
     @staticmethod
     def _hidden_by_reference(schema: Schema) -> bool:
         """Up to draft-07 a ``$ref`` is alone: whatever stands beside it is ignored."""
         return schema.draft <= 7 and schema.keywords is not None and "$ref" in schema.keywords
 
-    def _assertions(self, schema: Schema, kind: JsonType, tracking: bool) -> Iterator[Assertion]:
+    def _assertions(self, schema: Schema, kind: JsonType, tracking: Tracking) -> Iterator[Assertion]:
         keywords = schema.keywords or {}
         if self._hidden_by_reference(schema):
             yield from self._inlined(self.library.meant(schema), kind, tracking)
@@ -195,7 +205,7 @@ class Expander:
                 yield from self._types.of(schema, kind)
             yield from self._in_place(schema, keyword, kind, tracking)
 
-    def _in_place(self, schema: Schema, keyword: str, kind: JsonType, tracking: bool) -> Iterator[Assertion]:
+    def _in_place(self, schema: Schema, keyword: str, kind: JsonType, tracking: Tracking) -> Iterator[Assertion]:
         """What a keyword that applies schemas to the value itself asserts."""
         keywords = schema.keywords or {}
         value = keywords[keyword]
@@ -205,19 +215,19 @@ class Expander:
                 yield from self._inlined(target, kind, tracking)
             case "allOf":
                 for part in value:
-                    yield from self._inlined(self.library.at(part), kind, tracking)
+                    yield from self._inlined(self.library.at(part, schema), kind, tracking)
             case "anyOf":
                 yield self._any_of(schema, value, kind, tracking)
             case "oneOf":
-                yield self._one_of([self.library.at(part) for part in value], kind, tracking)
+                yield self._one_of([self.library.at(part, schema) for part in value], kind, tracking)
             case "not":
-                yield self._not(self.library.at(value), kind)
+                yield self._not(self.library.at(value, schema), kind)
             case "if" if tracking or keywords.keys() & {"then", "else"}:
-                yield self._if(keywords, kind, tracking)
+                yield self._if(schema, kind, tracking)
             case "dependentSchemas" | "dependencies" if kind == "object":
                 for name, part in value.items():
                     if isinstance(part, dict | bool):
-                        yield self._dependent(name, part, tracking)
+                        yield self._dependent(name, self.library.at(part, schema), tracking)
 
     # --- keywords that speak about the same value -----------------------------------------------------------
 
@@ -270,9 +280,9 @@ class Expander:
         if isinstance(value, list):
             keywords: dict[str, JsonValue] = {"type": "array", "minItems": len(value), "maxItems": len(value)}
             if value:
-                keywords["prefixItems"] = [derive({"const": part}, origin).keywords for part in value]
+                keywords["prefixItems"] = [derive({"const": part}, origin) for part in value]
             return derive(keywords, origin)
-        parts = {name: derive({"const": part}, origin).keywords for name, part in value.items()}
+        parts = {name: derive({"const": part}, origin) for name, part in value.items()}
         return derive(
             {"type": "object", "properties": parts, "required": list(value), "additionalProperties": False}, origin
         )
@@ -283,23 +293,29 @@ class Expander:
 
         return Assertion(lambda: self._of(schema, False, kind), fails)
 
-    def _any_of(self, schema: Schema, parts: list[JsonValue], kind: JsonType, tracking: bool) -> Assertion:
-        schemas = [self.library.at(part) for part in parts]
+    def _any_of(self, schema: Schema, parts: list[JsonValue], kind: JsonType, tracking: Tracking) -> Assertion:
+        schemas = [self.library.at(part, schema) for part in parts]
 
-        def holds() -> Alternatives:
+        def any_holds() -> Alternatives:
             if not tracking:
                 return self._algebra.union(self._of(part, True, kind) for part in schemas)
-            live = [found for part in schemas if (found := self._of(part, True, kind, True))]
-            if len(live) > MAX_SUBSETS:
-                raise schema.refuse("anyOf", f"more than {MAX_SUBSETS} branches beside an unevaluated keyword")
-            subsets = (chosen for size in range(1, len(live) + 1) for chosen in combinations(live, size))
-            return self._algebra.union(self._algebra.product(chosen, kind) for chosen in subsets)
+            some: Alternatives = ()
+            none: Alternatives = (ANY_SHAPE[kind],)  # where none of the branches so far holds, or may not
+            for part in schemas:
+                both = (some, none)
+                holds = self._of(part, True, kind, tracking)
+                if tracking is Tracking.EXACT:
+                    fails = self._of(part, False, kind)
+                    some, none = (self._algebra.product((before, fails), kind) for before in both)
+                more = (self._algebra.product((before, holds), kind) for before in both)
+                some = self._algebra.union(_before(some, more))
+            return some
 
         return Assertion(
-            holds, lambda: self._algebra.product((self._of(part, False, kind) for part in schemas), kind)
+            any_holds, lambda: self._algebra.product((self._of(part, False, kind) for part in schemas), kind)
         )
 
-    def _one_of(self, schemas: list[Schema], kind: JsonType, tracking: bool) -> Assertion:
+    def _one_of(self, schemas: list[Schema], kind: JsonType, tracking: Tracking) -> Assertion:
         """Exactly one holds. A branch is cut by the others only where they overlap, which keeps it small."""
 
         def within(context: Alternatives) -> Alternatives:
@@ -330,24 +346,26 @@ class Expander:
 
         return Assertion(lambda: within((ANY_SHAPE[kind],)), fails, within)
 
-    def _if(self, keywords: dict[str, JsonValue], kind: JsonType, tracking: bool) -> Assertion:
-        condition = self.library.at(keywords["if"])
-        then, otherwise = self.library.at(keywords.get("then", True)), self.library.at(keywords.get("else", True))
+    def _if(self, schema: Schema, kind: JsonType, tracking: Tracking) -> Assertion:
+        parts = schema.keywords or {}
+        condition, then, otherwise = (
+            self.library.at(parts.get(name, True), schema) for name in ("if", "then", "else")
+        )
 
         def both(result: bool) -> Alternatives:
             yes = (self._of(condition, True, kind, tracking), self._of(then, result, kind, tracking))
             no = (self._of(condition, False, kind), self._of(otherwise, result, kind, tracking))
-            return self._algebra.union((self._algebra.product(yes, kind), self._algebra.product(no, kind)))
+            found = self._algebra.union((self._algebra.product(yes, kind), self._algebra.product(no, kind)))
+            return tuple(map(_late, found))
 
         return Assertion(lambda: both(True), lambda: tuple(map(forget, both(False))))
 
-    def _dependent(self, name: str, part: JsonValue, tracking: bool) -> Assertion:
-        schema = self.library.at(part)
+    def _dependent(self, name: str, schema: Schema, tracking: Tracking) -> Assertion:
         present: Alternatives = (ObjectShape(required=(name,)),)
 
         def holds() -> Alternatives:
             with_it = self._algebra.product((present, self._of(schema, True, "object", tracking)), "object")
-            return (absent(name), *with_it)
+            return (absent(name), *map(_late, with_it))
 
         return Assertion(
             holds, lambda: self._algebra.product((present, self._of(schema, False, "object")), "object")
@@ -363,6 +381,13 @@ class Expander:
     @staticmethod
     def _blamed(schema: Schema) -> str:
         return next((name for name in _BRANCHING if name in (schema.keywords or {})), "properties")
+
+
+def _late(shape: Shape) -> Shape:
+    """The same values; names that only a condition brings in come behind the others."""
+    if not isinstance(shape, ObjectShape):
+        return shape
+    return replace(shape, rules=tuple(replace(rule, late=True) for rule in shape.rules))
 
 
 def _before(first: Alternatives, others: Iterable[Alternatives]) -> Iterator[Alternatives]:

@@ -135,7 +135,7 @@ KEYWORDS: Final[dict[str, tuple[Callable[[JsonValue], bool], str]]] = {
     "dependentRequired": (_is_name_lists, "an object whose values are lists of names"),
     "dependentSchemas": _MAP,
     "else": _SCHEMA,
-    "enum": (lambda value: isinstance(value, list) and len(value) > 0, "a list of at least one value"),
+    "enum": (lambda value: isinstance(value, list), "a list of values"),
     "exclusiveMaximum": _EXCLUSIVE,
     "exclusiveMinimum": _EXCLUSIVE,
     "format": _STRING,

@@ -78,7 +78,8 @@ def other_members(shape: ObjectShape, languages: Languages) -> list[Other]:
 
 
 def _declared(shape: ObjectShape) -> dict[str, None]:
-    names = dict.fromkeys(name for rule in shape.rules for name, _ in rule.named)
+    rules = sorted(shape.rules, key=lambda rule: rule.late)
+    names = dict.fromkeys(name for rule in rules for name, _ in rule.named)
     names.update(dict.fromkeys(shape.required))
     return names
 

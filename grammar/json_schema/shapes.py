@@ -70,9 +70,13 @@ def is_never(goal: Goal) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class FiniteShape:
-    """One of these values, by ``value_key``, in the order of the schema."""
+    """One of these values, by ``value_key``, in the order of the schema.
+
+    ``beside`` is kept where an unevaluated keyword asks what the rules for the values have evaluated.
+    """
 
     values: dict[object, JsonValue]
+    beside: Shape | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +141,7 @@ class NameRule:
     """One ``properties``/``patternProperties``/``additionalProperties`` group: what the value under a name must be.
 
     ``evaluates``: whether unevaluatedProperties sees the names as evaluated, ``evaluates_rest``: the additional
-    ones too.
+    ones too. ``late``: it holds under a condition, so its names come behind those of the other groups.
     """
 
     named: tuple[tuple[str, Goal], ...] = ()
@@ -145,6 +149,7 @@ class NameRule:
     additional: Goal = ()
     evaluates: bool = True
     evaluates_rest: bool = False
+    late: bool = False
     by_name: dict[str, Goal] = field(init=False, repr=False, compare=False)
     _hash: int = field(init=False, repr=False, compare=False)
 

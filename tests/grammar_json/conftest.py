@@ -4,36 +4,32 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
+from radixrt.grammar.compiled import CompiledGrammar
 from radixrt.grammar.json_schema import json_schema_grammar
 from radixrt.grammar.limits import GrammarLimits
-from radixrt.grammar.machine import DEAD, Machine
+from radixrt.grammar.terminal_rows import SharedRows
+from radixrt.grammar.vocab import Vocabulary
 
-STEP_FUEL = 5_000_000
+BYTES: Final = Vocabulary([bytes([byte]) for byte in range(256)] + [None], eos_ids=[256])
 
 
 class Language:
-    """The JSON texts of a schema, byte by byte."""
+    """The JSON texts of a schema."""
 
     def __init__(self, schema: Any, **options: Any) -> None:
-        grammar = json_schema_grammar(schema, **options)
-        self.pool = grammar.pool
-        self.machine = Machine(grammar, GrammarLimits())
+        limits = GrammarLimits()
+        grammar = json_schema_grammar(schema, limits=limits, **options)
+        self.compiled = CompiledGrammar(grammar, BYTES, limits, SharedRows(limits.shared_rows_bytes))
 
     def takes(self, text: str) -> bool:
-        self.pool.fuel.refill(STEP_FUEL, "step_fuel")
-        state = self.machine.run(self.machine.start, text.encode())
-        return state != DEAD and self.machine.is_accepting(state)
+        return self.compiled.matches(text)
 
     def takes_value(self, value: Any) -> bool:
         return self.takes(json.dumps(value, ensure_ascii=False))
-
-    def next_bytes(self, state: int) -> list[int]:
-        self.pool.fuel.refill(STEP_FUEL, "step_fuel")
-        return [byte for byte in range(256) if self.machine.step(state, byte) != DEAD]
 
 
 @pytest.fixture

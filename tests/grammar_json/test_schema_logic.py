@@ -225,3 +225,81 @@ def test_what_only_looks_contradictory_stays(compiled: Callable[..., Any]) -> No
     assert language.takes("10")
     assert not language.takes("8")
     assert not language.takes('"abc"')
+
+
+@pytest.mark.parametrize(
+    ("schema", "valid", "invalid"),
+    [
+        ({"not": {"unevaluatedProperties": False}, "type": "object"}, ['{"a":1}'], ["{}"]),
+        (
+            {
+                "type": "object",
+                "not": {"properties": {"a": True}, "unevaluatedProperties": {"type": "integer"}},
+            },
+            ['{"b":"x"}', '{"a":1,"b":null}'],
+            ["{}", '{"a":"x"}', '{"b":1}'],
+        ),
+        (
+            {"type": "array", "not": {"prefixItems": [True], "unevaluatedItems": {"type": "integer"}}},
+            ['[1,"x"]', '["x",1,null]'],
+            ["[]", '["x"]', '["x",1]'],
+        ),
+        (
+            {"type": "array", "not": {"contains": {"type": "null"}, "unevaluatedItems": {"type": "integer"}}},
+            ["[]", "[1]", '[null,"x"]'],
+            ["[null]", "[null,1]"],
+        ),
+        (
+            {
+                "type": "object",
+                "not": {
+                    "anyOf": [{"properties": {"a": {"type": "null"}}}, {"properties": {"b": {"type": "null"}}}],
+                    "unevaluatedProperties": False,
+                },
+            },
+            ['{"c":1}', '{"a":1,"b":null}', '{"a":1}'],
+            ['{"a":null,"b":null}', '{"b":null}'],
+        ),
+        (
+            {"enum": [{"a": 1}, {"a": 1, "b": 2}, {}], "properties": {"a": True}, "unevaluatedProperties": False},
+            ['{"a":1}', "{}"],
+            ['{"a":1,"b":2}'],
+        ),
+        (
+            {"allOf": [{"enum": [[1], [1, 2]]}], "prefixItems": [True], "unevaluatedItems": False},
+            ["[1]"],
+            ["[1,2]"],
+        ),
+        (
+            {
+                "type": "object",
+                "not": {"const": {"a": 1}, "unevaluatedProperties": False},
+            },
+            ['{"a":1}', "{}"],
+            [],
+        ),
+        ({"type": "array", "not": {"const": [1], "items": True, "unevaluatedItems": False}}, ["[]"], ["[1]"]),
+    ],
+)
+def test_unevaluated_parts_where_the_keyword_fails_or_values_are_given(
+    compiled: Callable[..., Any], schema: Any, valid: list[str], invalid: list[str]
+) -> None:
+    language = compiled(schema)
+    assert [text for text in valid if not language.takes(text)] == []
+    assert [text for text in invalid if language.takes(text)] == []
+
+
+def test_many_branches_beside_unevaluated_properties(compiled: Callable[..., Any]) -> None:
+    names = [f"p{number}" for number in range(40)]
+    branches = [{"properties": {"kind": {"const": n}, n: {"type": "null"}}, "required": ["kind"]} for n in names]
+    language = compiled({"type": "object", "anyOf": branches, "unevaluatedProperties": False})
+    assert language.takes('{"kind":"p7","p7":null}')
+    assert not language.takes('{"kind":"p7","p8":null}')
+
+
+def test_names_that_only_a_condition_brings_in_come_last(compiled: Callable[..., Any]) -> None:
+    condition = {"if": {"properties": {"kind": {"const": "x"}}}, "then": {"properties": {"size": {"const": 1}}}}
+    properties = {"name": True, "size": True, "kind": True}
+    language = compiled({"type": "object", "allOf": [condition], "properties": properties})
+    assert language.takes('{"name":"n","size":1,"kind":"x"}')
+    assert not language.takes('{"name":"n","size":2,"kind":"x"}')
