@@ -20,7 +20,7 @@ from setuptools.errors import CompileError
 
 SOURCES = sorted(str(path) for path in Path("kernels/cpu").glob("*.cpp"))
 HEADERS = sorted(str(path) for path in Path("kernels/cpu").glob("*.h"))
-FLAGS = ["-std=c++17", "-O3", "-fPIC", "-fno-exceptions", "-Wall", "-Wextra"]
+FLAGS = ["-std=c++17", "-O3", "-fPIC", "-Wall", "-Wextra"]
 # A source that is written for one instruction set gets its flags here.
 SOURCE_FLAGS: dict[str, list[str]] = {}
 NAME = "radixrt.kernels.cpu.libradixrt_cpu"

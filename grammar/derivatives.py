@@ -20,6 +20,7 @@ from radixrt.grammar.terms import (
     EMPTY,
     FULL_SET,
     INFINITE,
+    MAX_TERMS,
     NONE,
     NOT,
     REPEAT,
@@ -39,8 +40,8 @@ _Arcs = tuple[Arc, ...]
 class Derivatives(Terms):
     """A pool of terms that knows where each byte leads."""
 
-    def __init__(self, fuel: Fuel) -> None:
-        super().__init__(fuel)
+    def __init__(self, fuel: Fuel, *, max_terms: int = MAX_TERMS) -> None:
+        super().__init__(fuel, max_terms=max_terms)
         self._arcs: dict[_Key, _Arcs] = {}
         self._nullable: dict[_Key, bool] = {}
         self._empty: dict[Rx, bool] = {}

@@ -24,6 +24,7 @@ from radixrt.grammar.terms import (
     EMPTY,
     FULL_SET,
     INFINITE,
+    MAX_TERMS,
     NONE,
     NOT,
     REPEAT,
@@ -40,14 +41,14 @@ _T = TypeVar("_T")
 class PythonPool(Derivatives):
     """Interned terms over bytes. Not thread-safe: its owner holds a lock."""
 
-    def __init__(self, fuel: Fuel) -> None:
-        super().__init__(fuel)
+    def __init__(self, fuel: Fuel, *, max_terms: int = MAX_TERMS) -> None:
+        super().__init__(fuel, max_terms=max_terms)
         self._prints: dict[Rx, bytes] = {}
         self._clamped: dict[int, dict[Rx, Rx]] = {}
 
     def truncated(self, count: int) -> PythonPool:
         """A pool with the first ``count`` terms of this one, under the same ids, and its own fuel."""
-        twin = PythonPool(Fuel(self.fuel.left, self.fuel.limit))
+        twin = PythonPool(Fuel(self.fuel.left, self.fuel.limit), max_terms=self._max_terms)
         for name in ("kind", "args", "null", "low", "high", "plain", "sensitive", "watches"):
             setattr(twin, name, getattr(self, name)[:count])
         twin._ids = {key: term for key, term in self._ids.items() if term < count}

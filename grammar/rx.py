@@ -105,6 +105,9 @@ class Pool(Protocol):
 
     def __len__(self) -> int: ...
 
+    def truncated(self, count: int) -> Pool:
+        """A pool with the first ``count`` terms of this one, under the same ids, and its own fuel."""
+
     def nullable(self, term: Rx, flags: int = 0) -> bool:
         """Whether ``term`` matches when nothing more is read."""
 

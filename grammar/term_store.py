@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from radixrt.errors import UnsupportedConstraint
 from radixrt.grammar.limits import Fuel
+from radixrt.kernels.cpu.terms import MAX_TERMS
 
 __all__ = [
     "AHEAD",
@@ -18,6 +19,7 @@ __all__ = [
     "EMPTY",
     "FULL_SET",
     "INFINITE",
+    "MAX_TERMS",
     "NONE",
     "NOT",
     "REPEAT",
@@ -43,8 +45,6 @@ FULL_SET = (1 << 256) - 1
 INFINITE = 1 << 62
 """The upper end of an unbounded repetition, and the length of unbounded strings."""
 
-MAX_TERMS = 700_000
-"""Terms of one pool, about 300 bytes each."""
 Args = tuple[object, ...]
 """The arguments of a term; their types depend on the kind."""
 
@@ -58,8 +58,9 @@ class TermStore:
     BEHIND indices in it.
     """
 
-    def __init__(self, fuel: Fuel) -> None:
+    def __init__(self, fuel: Fuel, *, max_terms: int = MAX_TERMS) -> None:
         self.fuel = fuel
+        self._max_terms = max_terms
         self.kind: list[int] = []
         self.args: list[tuple] = []  # type: ignore[type-arg]  # its shape depends on the kind, see above
         self.null: list[bool] = []
@@ -98,8 +99,8 @@ class TermStore:
     def _next(self) -> Rx:
         """The id of a term that is about to be made."""
         self.fuel.spend(1)
-        if len(self.kind) >= MAX_TERMS:
-            raise UnsupportedConstraint(f"the constraint needs more than {MAX_TERMS} terms", keyword="terms")
+        if len(self.kind) >= self._max_terms:
+            raise UnsupportedConstraint(f"the constraint needs more than {self._max_terms} terms", keyword="terms")
         return len(self.kind)
 
     def _pair(self, head: Rx, tail: Rx) -> Rx:

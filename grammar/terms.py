@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from radixrt.errors import UnsupportedConstraint
 from radixrt.grammar.limits import Fuel
 from radixrt.grammar.term_store import (
     AHEAD,
@@ -29,6 +30,7 @@ from radixrt.grammar.term_store import (
     EMPTY,
     FULL_SET,
     INFINITE,
+    MAX_TERMS,
     NONE,
     NOT,
     REPEAT,
@@ -37,6 +39,7 @@ from radixrt.grammar.term_store import (
     TermStore,
 )
 from radixrt.grammar.utf8 import ALL_CHARACTERS, Range, byte_tree
+from radixrt.grammar.zero_width import consuming, zero_width
 
 __all__ = [
     "AHEAD",
@@ -48,6 +51,7 @@ __all__ = [
     "EMPTY",
     "FULL_SET",
     "INFINITE",
+    "MAX_TERMS",
     "NONE",
     "NOT",
     "REPEAT",
@@ -57,11 +61,15 @@ __all__ = [
 ]
 
 
+MAX_WATCHED = 64
+"""Watched languages of one closed term: the native pool has a bit for each."""
+
+
 class Terms(TermStore):
     """A pool of terms with the constructors that simplify."""
 
-    def __init__(self, fuel: Fuel) -> None:
-        super().__init__(fuel)
+    def __init__(self, fuel: Fuel, *, max_terms: int = MAX_TERMS) -> None:
+        super().__init__(fuel, max_terms=max_terms)
         self._chars: dict[tuple[Range, ...], Rx] = {}
         self._singles: list[Rx] = [NONE] * 256
         self.any_byte = self.byte_set(FULL_SET)
@@ -131,18 +139,18 @@ class Terms(TermStore):
 
     def _join(self, head: Rx, tail: Rx) -> Rx:
         """Put ``head``, which is no CONCAT, before ``tail``; neighbouring repetitions of one term become one."""
-        if head == EMPTY:
-            return tail
-        if tail == EMPTY:
-            return head
         kind = self.kind
-        first, rest = self.args[tail] if kind[tail] == CONCAT else (tail, EMPTY)
-        if (kind[head] == REPEAT or kind[first] == REPEAT) and not self.sensitive[head]:
+        while head != EMPTY and tail != EMPTY:
+            first, rest = self.args[tail] if kind[tail] == CONCAT else (tail, EMPTY)
+            if (kind[head] != REPEAT and kind[first] != REPEAT) or self.sensitive[head]:
+                return self._pair(head, tail)
             x, low, high = self._as_repeat(head)
             y, low2, high2 = self._as_repeat(first)
-            if x == y:
-                return self._join(self._repeat(x, low + low2, min(high + high2, INFINITE)), rest)
-        return self._pair(head, tail)
+            if x != y:
+                return self._pair(head, tail)
+            self.spend(1)
+            head, tail = self._repeat(x, low + low2, min(high + high2, INFINITE)), rest
+        return head if tail == EMPTY else tail
 
     def _as_repeat(self, term: Rx) -> tuple[Rx, int, int]:
         if self.kind[term] == REPEAT:
@@ -159,6 +167,8 @@ class Terms(TermStore):
         if len(members) > 1:
             self.fuel.spend(4 * len(members))
             members = self._merge_alternatives(members)
+            if self.all in members:
+                return self.all
         if len(members) < 2:
             return members.pop() if members else NONE
         if EMPTY in members and any(self.null[x] and x != EMPTY for x in members):
@@ -264,9 +274,10 @@ class Terms(TermStore):
 
     def repeat(self, term: Rx, low: int, high: int | None) -> Rx:
         """``term`` at least ``low`` and at most ``high`` times (None: no upper end)."""
-        top = INFINITE if high is None else high
-        if low < 0 or top < low:
+        if low < 0 or (high is not None and high < low):
             raise ValueError(f"a repetition from {low} to {high} times")
+        # No text is so long that a count beyond the end of the scale could matter.
+        low, top = min(low, INFINITE - 1), INFINITE if high is None else min(high, INFINITE)
         if self.sensitive[term]:
             return self._repeat_sensitive(term, low, top)
         return self._repeat(term, low, top)
@@ -284,22 +295,25 @@ class Terms(TermStore):
         return self.alt(EMPTY, term)
 
     def _repeat(self, x: Rx, low: int, high: int) -> Rx:
-        if high == 0 or x == EMPTY:
-            return EMPTY
-        if x == NONE:
-            return NONE if low else EMPTY
-        if self.kind[x] == ALT and EMPTY in self.args[x]:
-            x, low = self.alt(*(y for y in self.args[x] if y != EMPTY)), 0
-        if self.null[x]:
-            low = 0
-        if low == high == 1:
-            return x
-        if self.kind[x] == REPEAT:
+        while True:
+            if high == 0 or x == EMPTY:
+                return EMPTY
+            if x == NONE:
+                return NONE if low else EMPTY
+            if self.kind[x] == ALT and EMPTY in self.args[x]:
+                x, low = self.alt(*(y for y in self.args[x] if y != EMPTY)), 0
+            if self.null[x]:
+                low = 0
+            if low == high == 1:
+                return x
+            if self.kind[x] != REPEAT:
+                break
             y, a, b = self.args[x]
-            # The counts k*a..k*b for k = low..high leave no gap.
-            if low == high or (a <= 1 if low == 0 else low * (b - a) + 1 >= a):
-                top = INFINITE if INFINITE in (b, high) else min(b * high, INFINITE)
-                return self._repeat(y, a * low, top)
+            # Whether the counts k*a..k*b for k = low..high leave no gap.
+            if not (low == high or (a <= 1 if low == 0 else low * (b - a) + 1 >= a)):
+                break
+            self.spend(1)
+            x, low, high = y, a * low, INFINITE if INFINITE in (b, high) else min(b * high, INFINITE)
         args = (x, low, high)
         found = self._find(REPEAT, args)
         if found is not None:
@@ -322,42 +336,18 @@ class Terms(TermStore):
 
     def behind(self, index: int, yes: bool) -> Rx:
         """Zero-width: whether what was read since the closed term began is in watched language ``index``."""
+        if index >= MAX_WATCHED:
+            raise UnsupportedConstraint(f"more than {MAX_WATCHED} different lookbehinds", keyword="lookbehind")
         args = (index, yes)
         return self._find(BEHIND, args) or self._new(BEHIND, args, null=False, low=0, high=0)
 
     def zero_width(self, term: Rx) -> Rx:
         """The conditions under which ``term`` matches without reading anything (NONE: never)."""
-        if not self.sensitive[term]:
-            return EMPTY if self.null[term] else NONE
-        kind, args = self.kind[term], self.args[term]
-        if kind == CONCAT:
-            return self.concat(*(self.zero_width(x) for x in self._spine(term)))
-        if kind == ALT:
-            return self.alt(*(self.zero_width(x) for x in args))
-        if kind == REPEAT:
-            return EMPTY if args[1] == 0 else self.zero_width(args[0])
-        return term
+        return zero_width(self, term)
 
     def consuming(self, term: Rx) -> Rx:
         """The part of ``term`` that reads at least one byte."""
-        if self.low[term] > 0:
-            return term
-        kind, args = self.kind[term], self.args[term]
-        if term in (NONE, EMPTY) or kind in (AHEAD, BEHIND):
-            return NONE
-        if kind == ALT:
-            return self.alt(*(self.consuming(x) for x in args))
-        if kind == CONCAT:
-            parts, spine = [], self._spine(term)
-            for i, x in enumerate(spine):
-                before = self.concat(*(self.zero_width(y) for y in spine[:i]))
-                parts.append(self.concat(before, self.consuming(x), *spine[i + 1 :]))
-            return self.alt(*parts)
-        if kind == REPEAT and args[1] == 0:
-            x, _, high = args
-            rest = INFINITE if high == INFINITE else high - 1
-            return self.concat(self.consuming(x), self._repeat(x, 0, rest))
-        return self.and_(term, self.not_(EMPTY))
+        return consuming(self, term)
 
     def _repeat_sensitive(self, x: Rx, low: int, high: int) -> Rx:
         """Rounds that read nothing only add conditions, so beyond the ``low`` required ones they are left out."""
@@ -366,13 +356,6 @@ class Terms(TermStore):
         more = INFINITE if high == INFINITE else high - low
         self.fuel.spend(low)
         return self.concat(*[x] * low, self._repeat(self.consuming(x), 0, more))
-
-    def _spine(self, term: Rx) -> list[Rx]:
-        spine = []
-        while self.kind[term] == CONCAT:
-            head, term = self.args[term]
-            spine.append(head)
-        return [*spine, term]
 
 
 def _united(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -1,4 +1,7 @@
-"""Terms against a naive matcher: every law the constructors use, on random expressions over two letters."""
+"""Terms against a naive matcher: every law the constructors use, on random expressions over two letters.
+
+All of it holds for the pool in Python and for the native one.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,27 @@ from functools import cache
 import pytest
 
 from radixrt.errors import UnsupportedConstraint
-from radixrt.grammar import term_store
 from radixrt.grammar.limits import Fuel
 from radixrt.grammar.rx import EMPTY, NONE, Pool, PythonPool
 from radixrt.grammar.utf8 import ALL_CHARACTERS, complement, intersect, normalized, unite
+from radixrt.kernels.cpu.terms import NativePool
 
 Member = Callable[[Pool, int, bytes], bool]
 STRINGS = [bytes(s) for n in range(7) for s in itertools.product(b"ab", repeat=n)]
 Tree = tuple  # ("set", letters) | ("cat"|"alt"|"and", left, right) | ("not", x) | ("rep", x, low, high)
+
+
+@pytest.fixture(params=["python", "native"])
+def make_pool(request: pytest.FixtureRequest) -> Callable[[int], Pool]:
+    """Makes a pool with so much fuel, whose name is ``test``."""
+    if request.param == "native":
+        return lambda amount: NativePool(amount, "test")
+    return lambda amount: PythonPool(Fuel(amount, "test"))
+
+
+@pytest.fixture
+def pool(make_pool: Callable[[int], Pool]) -> Pool:
+    return make_pool(10**7)
 
 
 def random_tree(rng: random.Random, depth: int) -> Tree:
@@ -216,26 +232,38 @@ def test_substitution_spells_every_byte(seed: int, pool: Pool, member: Member) -
             assert not member(pool, term, s)
 
 
-def test_fuel_runs_out_with_its_name() -> None:
-    pool = PythonPool(Fuel(2000, "compile_fuel"))
+def test_fuel_runs_out_with_its_name(make_pool: Callable[[int], Pool]) -> None:
+    pool = make_pool(10)
+    pool.refill(2000, "compile_fuel")
     with pytest.raises(UnsupportedConstraint, match="compile_fuel") as caught:
         pool.literal(b"x" * 5000)
     assert caught.value.keyword == "compile_fuel"
+    pool.refill(20_000, "step_fuel")
+    assert pool.matches(pool.literal(b"x" * 5000), b"x" * 5000)
+    with pytest.raises(UnsupportedConstraint, match="step_fuel"):
+        pool.spend(20_000)
 
 
 def test_a_truncated_pool_is_the_pool_as_it_was(pool: Pool, member: Member) -> None:
     term = pool.concat(pool.star(pool.literal(b"ab")), pool.literal(b"c"))
     size = len(pool)
     assert member(pool, term, b"ababc")
-    twin = pool.truncated(size)
-    assert len(twin) == size
-    assert member(twin, term, b"ababc")
-    assert not member(twin, term, b"ab")
+    for count in (size, len(pool)):
+        twin = pool.truncated(count)
+        assert len(twin) == count
+        assert member(twin, term, b"ababc")
+        assert not member(twin, term, b"ab")
+        assert twin.concat(twin.star(twin.literal(b"ab")), twin.literal(b"c")) == term
+        assert twin.matches(twin.literal(b"x" * 100), b"x" * 100)
+    assert member(pool, term, b"abc")
 
 
-def test_a_pool_is_bounded_in_terms(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(term_store, "MAX_TERMS", 100)
-    pool = PythonPool(Fuel(10**6, "test"))
+@pytest.mark.parametrize(
+    "make",
+    [lambda: PythonPool(Fuel(10**6, "test"), max_terms=100), lambda: NativePool(10**6, "test", max_terms=100)],
+)
+def test_a_pool_is_bounded_in_terms(make: Callable[[], Pool]) -> None:
+    pool = make()
     pool.literal(b"x" * 80)
     with pytest.raises(UnsupportedConstraint) as caught:
         pool.literal(b"y" * 80)
