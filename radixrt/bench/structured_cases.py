@@ -7,6 +7,7 @@ A case is one document of one schema, one text of one pattern, or one whole bug 
 ``refused:KEYWORD``      the constraint was not compiled, and the keyword says why
 ``key_order``, ``spelling``, ``key_order+spelling``   a valid document whose writing is not the grammar's
 ``format_asserted``      a valid document of a schema that means ``format`` as a remark, while here it is asserted
+``format_narrow``        a valid document whose ``format`` is only served in part
 ``rejected``             a valid document was not taken and none of these is the cause
 
 Keys name cases by file and a short hash of their descriptions, so that no text of the corpora is repeated.
@@ -17,6 +18,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -84,57 +86,79 @@ def schema_outcome(outcomes: Iterable[str]) -> str:
 
 
 def _badness(outcome: str) -> int:
-    order = ("right", "format_asserted", "spelling", "key_order", "key_order+spelling", "refused", "rejected")
+    order = (
+        "right",
+        "format_asserted",
+        "format_narrow",
+        "spelling",
+        "key_order",
+        "key_order+spelling",
+        "refused",
+        "rejected",
+    )
     head = outcome.split(":")[0]
     return order.index(head) if head in order else len(order)
 
 
 def _sample(rows: list[dict[str, Any]], compiler: Compiler, options: dict[str, Any]) -> Iterator[Judged]:
     for row in rows:
-        grammar = _compiled(compiler, row["schema"], options)
-        if isinstance(grammar, str):
-            yield Judged(row["id"], row["split"], grammar)
+        subject = _Subject(compiler, row["schema"], options)
+        if isinstance(subject.grammar, str):
+            yield Judged(row["id"], row["split"], subject.grammar)
             continue
-        tests = row["tests"]
-        outcomes = [document_outcome(grammar, row["schema"], t["data"], t["valid"]) for t in tests]
+        outcomes = [subject.outcome(test["data"], test["valid"]) for test in row["tests"]]
         yield Judged(row["id"], row["split"], schema_outcome(outcomes))
 
 
 def _suite(rows: list[dict[str, Any]], compiler: Compiler, options: dict[str, Any]) -> Iterator[Judged]:
     for group in rows:
         schema, file = group["schema"], group["file"]
-        grammar = _compiled(compiler, schema, options)
-        loose: CompiledGrammar | str | None = None
+        subject = _Subject(compiler, schema, options)
+        loose = _Subject(compiler, _without_formats(schema), options)
         for test in group["tests"]:
-            outcome = grammar
-            if not isinstance(grammar, str) or grammar == "unsatisfiable":
-                outcome = document_outcome(grammar, schema, test["data"], test["valid"])
-            if outcome == "rejected" and _without_formats(schema) != schema:
-                loose = loose or _compiled(compiler, _without_formats(schema), options)
-                if document_outcome(loose, schema, test["data"], True) == "right":
-                    outcome = "format_asserted"
+            outcome = subject.outcome(test["data"], test["valid"])
+            if outcome == "rejected" and loose.outcome(test["data"], True) == "right":
+                outcome = "format_narrow" if file.startswith("optional/") else "format_asserted"
             digest = _digest(group["description"], test["description"])
-            yield Judged(f"{file.removesuffix('.json')}/{digest}", file, str(outcome))
+            yield Judged(f"{file.removesuffix('.json')}/{digest}", file, outcome)
+
+
+class _Subject:
+    """A schema whose documents are judged; compiled when the first of them is, in any order where that is asked."""
+
+    def __init__(self, compiler: Compiler, schema: Any, options: dict[str, Any]) -> None:
+        self._compiler, self._schema, self._options = compiler, schema, options
+
+    @cached_property
+    def grammar(self) -> CompiledGrammar | str:
+        """The grammar, or how the schema was refused; ``unsatisfiable`` takes nothing and is no refusal."""
+        return _compiled(self._compiler, self._schema, self._options)
+
+    @cached_property
+    def _any_order(self) -> CompiledGrammar | None:
+        found = _compiled(self._compiler, self._schema, {**self._options, "key_order": "any"})
+        return None if isinstance(found, str) else found
+
+    def outcome(self, value: Any, valid: bool) -> str:
+        """How a document is judged."""
+        grammar = self.grammar
+        if isinstance(grammar, str):
+            if grammar != "unsatisfiable":
+                return grammar
+            return "rejected" if valid else "right"
+        taken = grammar.matches(json.dumps(value, ensure_ascii=False))
+        if taken == valid:
+            return "right"
+        return "accepted" if taken else cause_of_refusal(grammar, self._any_order, self._schema, value)
 
 
 def _compiled(compiler: Compiler, schema: Any, options: dict[str, Any]) -> CompiledGrammar | str:
-    """The grammar, or ``unsatisfiable``, or how the schema was refused."""
     try:
         return compiler.json_schema(schema, **options)
     except UnsatisfiableConstraint:
         return "unsatisfiable"
     except InvalidRequest as error:
         return f"refused:{getattr(error, 'keyword', None) or 'malformed'}"
-
-
-def document_outcome(grammar: CompiledGrammar | str, schema: Any, value: Any, valid: bool) -> str:
-    """How one document was judged; a grammar that is not there takes nothing."""
-    taken = not isinstance(grammar, str) and grammar.matches(json.dumps(value, ensure_ascii=False))
-    if taken == valid:
-        return "right"
-    if taken:
-        return "accepted"
-    return "rejected" if isinstance(grammar, str) else cause_of_refusal(grammar, schema, value)
 
 
 def _without_formats(schema: Any) -> Any:

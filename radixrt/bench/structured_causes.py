@@ -29,15 +29,16 @@ def byte_vocabulary() -> Vocabulary:
     return Vocabulary([*(bytes([i]) for i in range(256)), None], [256])
 
 
-def cause_of_refusal(grammar: CompiledGrammar, schema: Any, value: Any) -> str:
-    """``spelling``, ``key_order``, ``key_order+spelling``; ``rejected`` where no writing of ``value`` is taken."""
+def cause_of_refusal(grammar: CompiledGrammar, any_order: CompiledGrammar | None, schema: Any, value: Any) -> str:
+    """``spelling``, ``key_order``, ``key_order+spelling``; ``rejected`` where no writing of ``value`` is taken.
+
+    ``any_order`` takes the members of objects in any order; without it orders are searched.
+    """
     known = _declared(schema)
-    for cause, orders, spellings in (
-        ("spelling", False, True),
-        ("key_order", True, False),
-        ("key_order+spelling", True, True),
-    ):
-        if _is_taken(grammar, value, known, orders, spellings):
+    if _is_taken(grammar, value, known, orders=False, spellings=True):
+        return "spelling"
+    for cause, spellings in (("key_order", False), ("key_order+spelling", True)):
+        if _is_taken(any_order or grammar, value, known, orders=any_order is None, spellings=spellings):
             return cause
     return "rejected"
 

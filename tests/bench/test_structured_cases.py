@@ -46,7 +46,8 @@ NESTED = {
 def test_the_cause_of_a_refusal_is_found_by_writing_again(
     compiler: Compiler, schema: Any, value: Any, cause: str
 ) -> None:
-    assert cause_of_refusal(compiler.json_schema(schema), schema, value) == cause
+    grammar = compiler.json_schema(schema)
+    assert cause_of_refusal(grammar, None, schema, value) == cause
 
 
 def test_values_nested_deeper_than_the_interpreter_recurses(compiler: Compiler) -> None:
@@ -54,7 +55,7 @@ def test_values_nested_deeper_than_the_interpreter_recurses(compiler: Compiler) 
     for _ in range(900):
         value = {"a": value, "b": 0}
     schema = {"$defs": {"n": {"properties": {"b": {}, "a": {"$ref": "#/$defs/n"}}}}, "$ref": "#/$defs/n"}
-    assert cause_of_refusal(compiler.json_schema(schema), schema, value) == "key_order"
+    assert cause_of_refusal(compiler.json_schema(schema), None, schema, value) == "key_order"
 
 
 def outcomes(corpus: str, folder: Path, compiler: Compiler) -> list[tuple[str, str]]:
