@@ -1,4 +1,4 @@
-"""A machine shared by many matchers: one lock, one transition table, one cache of mask rows.
+"""A machine shared by many matchers: one lock, one cache of mask rows.
 
 Rows depend on the state alone, so every matcher of a grammar that comes to a state takes the same row. End tokens
 are not in the rows: each matcher has its own. Nothing here knows where a text begins or ends.
@@ -7,41 +7,39 @@ are not in the rows: each matcher has its own. Nothing here knows where a text b
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 
 import numpy as np
 import numpy.typing as npt
 
+from radixrt.errors import RadixrtError
 from radixrt.grammar.limits import GrammarLimits
-from radixrt.grammar.machine import DEAD, Machine
-from radixrt.grammar.rx import Rx
-from radixrt.grammar.terminal_rows import SharedRows, TerminalRow
+from radixrt.grammar.machine import DEAD
+from radixrt.grammar.native_runner import NativeRunner, fill_rows
+from radixrt.grammar.runner import Runner
 from radixrt.grammar.vocab import Vocabulary
-from radixrt.kernels.cpu.trie_walk import TrieWalk, run_walks
 
-__all__ = ["Automaton", "Row", "free_row"]
+__all__ = ["Automaton", "Row", "free_row", "prepare_rows"]
 
 Row = npt.NDArray[np.uint32]
 """Bits of allowed tokens, read-only, ``Vocabulary.words`` long."""
 
-_ROOT = -1
-_WIDE = 32
-"""From so many possible next bytes on, the row of a terminal is worth sharing."""
-_MANY = 8
-"""Beyond so many open terminals, one walk for all of them is cheaper."""
-_MAX_FORCED_BYTES = 4096
 _PIECE = 64
 
 
 class Automaton:
-    """Thread-safe view of one machine over one vocabulary."""
+    """Thread-safe view of one machine over one vocabulary.
 
-    def __init__(self, machine: Machine, vocab: Vocabulary, limits: GrammarLimits, shared: SharedRows) -> None:
-        self.start = machine.start
+    States are ints, odd where the text may end. Everything the machine does is done under one lock per automaton;
+    who holds several takes them in the order of ``id``.
+    """
+
+    def __init__(self, runner: Runner, vocab: Vocabulary, limits: GrammarLimits) -> None:
+        self.start = runner.start
         self.vocab = vocab
-        self._machine = machine
+        self._runner = runner
         self._limits = limits
-        self._shared = shared
         self._lock = threading.RLock()
         self._rows: dict[int, Row] = {}
         self._room = max(1, limits.mask_cache_bytes // (4 * vocab.words))
@@ -49,24 +47,28 @@ class Automaton:
     @property
     def is_full(self) -> bool:
         """Whether the machine has grown so much that new matchers should start with a fresh one."""
-        return len(self._machine) > self._limits.states
+        return len(self._runner) > self._limits.states
 
     @property
     def nbytes(self) -> int:
         """Memory of the rows and tables, about."""
-        return self._machine.nbytes + 4 * self.vocab.words * len(self._rows)
+        with self._lock:
+            return self._runner.nbytes + 4 * self.vocab.words * len(self._rows)
 
     def fresh(self) -> Automaton:
         """The same grammar before anything was read; shares nothing that grows."""
         with self._lock:
-            self._refuel()
-            return Automaton(self._machine.fresh(), self.vocab, self._limits, self._shared)
+            return Automaton(self._runner.fresh(), self.vocab, self._limits)
 
     def advance(self, state: int, data: bytes) -> int:
         """The state after ``data``, or ``DEAD``."""
         with self._lock:
-            self._refuel()
-            return self._machine.run(state, data)
+            return self._runner.run(state, data)
+
+    def run_many(self, state: int, paths: Sequence[bytes]) -> list[int]:
+        """The states after each of ``paths`` from one state, ``DEAD`` where there is none."""
+        with self._lock:
+            return self._runner.run_many(state, paths)
 
     def accepts(self, text: bytes) -> bool:
         """Whether ``text`` is a complete text of the grammar."""
@@ -79,26 +81,28 @@ class Automaton:
 
     def is_accepting(self, state: int) -> bool:
         """Whether the text that led to ``state`` is complete."""
-        return self._machine.is_accepting(state)
+        return bool(state & 1)
+
+    def exits(self, state: int) -> int:
+        """The bytes that may come next, as a 256-bit mask."""
+        with self._lock:
+            return self._runner.exits(state)
+
+    def exit_count(self, state: int) -> int:
+        """How many different bytes may come next."""
+        return self.exits(state).bit_count()
 
     def is_final(self, state: int) -> bool:
         """Whether the text is complete and nothing can follow."""
-        with self._lock:
-            self._refuel()
-            return self._machine.is_accepting(state) and not self._machine.exits(state)
+        return self.is_accepting(state) and not self.exits(state)
 
     def forced(self, state: int) -> tuple[bytes, int]:
-        """The bytes that follow with certainty, and the state after them. Stops where the text may end."""
-        data = bytearray()
+        """The bytes that follow with certainty, and the state after them.
+
+        Stops where the text may end, and before bytes that no text holds (events, token symbols).
+        """
         with self._lock:
-            self._refuel()
-            while len(data) < _MAX_FORCED_BYTES and not self._machine.is_accepting(state):
-                byte = self._machine.sole_byte(state)
-                if byte is None:
-                    break
-                data.append(byte)
-                state = self._machine.step(state, byte)
-        return bytes(data), state
+            return self._runner.forced(state)
 
     def row(self, state: int) -> Row:
         """The tokens that ``state`` allows."""
@@ -114,13 +118,10 @@ class Automaton:
     def rows(self, states: Sequence[int]) -> list[Row]:
         """The rows of several states, missing ones computed together."""
         with self._lock:
-            self._refuel()
             missing = [state for state in dict.fromkeys(states) if state not in self._rows]
-            fresh = dict(zip(missing, self._compose(missing), strict=True))
+            fresh = dict(zip(missing, self._runner.rows(missing), strict=True))
             result = [fresh[state] if state in fresh else self._rows[state] for state in states]
-            self._rows.update(fresh)
-            while len(self._rows) > self._room:  # the oldest goes first: it is cheap to make again
-                del self._rows[next(iter(self._rows))]
+            self._keep(fresh)
         return result
 
     def extends(self, state: int, node: int) -> bool:
@@ -130,68 +131,44 @@ class Automaton:
     def below(self, state: int, node: int) -> Row:
         """The tokens below ``node`` of the trie (node excluded) whose further bytes ``state`` allows."""
         with self._lock:
-            self._refuel()
-            row = np.zeros(self.vocab.words, np.uint32)
-            self._walk([TrieWalk(self.vocab.trie, row, [(node, state)])])
-            return row
+            return self._runner.below(state, node)
 
-    def _compose(self, states: Sequence[int]) -> list[Row]:
-        """Rows of states: what their wide terminals say anywhere, and a walk for all that depends on the place."""
-        walks = []
-        for state in states:
-            row = np.zeros(self.vocab.words, np.uint32)
-            walks.append(TrieWalk(self.vocab.trie, row, self._starts(state, row)))
-        self._walk(walks)
-        for walk in walks:
-            walk.row.flags.writeable = False
-        return [walk.row for walk in walks]
+    def _keep(self, fresh: Mapping[int, Row]) -> None:
+        for row in fresh.values():
+            row.flags.writeable = False
+        self._rows.update(fresh)
+        while len(self._rows) > self._room:  # the oldest goes first: it is cheap to make again
+            del self._rows[next(iter(self._rows))]
 
-    def _starts(self, state: int, row: Row) -> list[tuple[int, int]]:
-        """Add to ``row`` what the wide terminals of a state allow; return where to walk for the rest."""
-        machine = self._machine
-        parts = machine.parts(state)
-        wide = [] if len(parts) > _MANY else [p for p in parts if machine.first_bytes(p[0]) >= _WIDE]
-        if not wide:
-            return [(_ROOT, state)]
-        starts = []
-        for part in wide:
-            terminal = self._terminal_row(part[0])
-            np.bitwise_or(row, terminal.bits, out=row)
-            alone = state if len(parts) == 1 else machine.state_of([part])
-            for path, nodes in terminal.exits:
-                after = machine.run(alone, path)
-                starts += [(node, after) for node in nodes.tolist()]
-        narrow = [part for part in parts if part not in wide]
-        if narrow:
-            starts.append((_ROOT, machine.state_of(narrow)))
-        return starts
 
-    def _terminal_row(self, term: Rx) -> TerminalRow:
-        trie, machine = self.vocab.trie, self._machine
-        short, fingerprint = machine.fingerprint(term, trie.max_depth)
-        known = self._shared.get(fingerprint)
-        if known is None:
-            row = np.zeros(self.vocab.words, np.uint32)
-            walk = TrieWalk(trie, row, [(_ROOT, machine.terminal_state(short))], stop_at_accepting=True)
-            self._walk([walk])
-            nodes, ends = walk.found
-            order = np.argsort(ends, kind="stable")
-            groups = np.split(nodes[order], np.flatnonzero(np.diff(ends[order])) + 1) if len(nodes) else []
-            known = TerminalRow(row, tuple((trie.path(int(group[0])), group) for group in groups))
-            self._shared.put(fingerprint, known)
-        return known
+def prepare_rows(wanted: Mapping[Automaton, Sequence[int]]) -> None:
+    """Make rows of several automata that are not at hand yet, in one native call as far as possible.
 
-    def _walk(self, walks: Sequence[TrieWalk]) -> None:
-        """Run walks to their end; the machine fills in the rows that the native code misses."""
-        active = walks
-        while active:
-            run_walks(active, [self._machine.tables] * len(active))
-            active = [walk for walk in active if walk.missing >= 0]
-            for walk in active:
-                self._machine.expand(walk.missing)
+    What costs too much is left out: whoever asks for that row learns the reason.
+    """
+    with ExitStack() as held:
+        for automaton in sorted(wanted, key=id):
+            held.enter_context(automaton._lock)
+        jobs, owners = [], []
+        for automaton, states in wanted.items():
+            missing = [state for state in dict.fromkeys(states) if state not in automaton._rows]
+            if isinstance(automaton._runner, NativeRunner):
+                jobs += map(automaton._runner.job, missing)
+                owners += [(automaton, state) for state in missing]
+            else:
+                _prepare_by_hand(automaton, missing)
+        if not jobs:
+            return
+        for (automaton, state), row in zip(owners, fill_rows(jobs), strict=True):
+            if row is not None:
+                automaton._keep({state: row})
 
-    def _refuel(self) -> None:
-        self._machine.refuel(self._limits.step_fuel, "step_fuel")
+
+def _prepare_by_hand(automaton: Automaton, missing: Sequence[int]) -> None:
+    try:
+        automaton.rows(missing)
+    except RadixrtError:
+        return  # one of them is too hard: each matcher finds out by itself and fails alone
 
 
 def free_row(size: int) -> npt.NDArray[np.int32]:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from radixrt.errors import InvalidRequest, RadixrtError
-from radixrt.grammar.automaton import Automaton, free_row
+from radixrt.errors import InvalidRequest
+from radixrt.grammar.automaton import Automaton, free_row, prepare_rows
 from radixrt.grammar.matcher import Matcher
 
 __all__ = ["fill_masks"]
@@ -22,7 +22,7 @@ def fill_masks(matchers: Sequence[object], bitmask: npt.NDArray[np.int32], *, si
 
     None is a row without a constraint: ones for every id below the vocabulary's size (``size`` says it where all
     rows are free; default: every bit of the row), zeros in the padding. Rows beyond ``matchers`` stay as they are.
-    The missing rows of one grammar are computed in one native call.
+    The missing rows are computed in one native call.
     """
     if bitmask.dtype != np.int32 or bitmask.ndim != 2 or not bitmask.flags.c_contiguous:
         raise InvalidRequest("bitmask must be contiguous int32 [rows, words]", param="bitmask")
@@ -54,16 +54,12 @@ def _checked(index: int, matcher: object) -> Matcher | None:
 
 
 def _prepare(matchers: Sequence[Matcher | None]) -> None:
-    """Compute rows that several matchers of one grammar will ask for, together."""
+    """Compute the rows that the matchers will ask for, together."""
     states: dict[Automaton, list[int]] = {}
     for matcher in matchers:
         if matcher is not None:
             state = matcher._pending_state()
             if state is not None:
                 states.setdefault(matcher._automaton, []).append(state)
-    for automaton, wanted in states.items():
-        if len(wanted) > 1:
-            try:
-                automaton.rows(wanted)
-            except RadixrtError:
-                continue  # one of them is too hard: each matcher finds out by itself and fails alone
+    if sum(map(len, states.values())) > 1:
+        prepare_rows(states)

@@ -28,6 +28,8 @@ from radixrt.grammar.leftrec import left_corners, remove_left_recursion
 from radixrt.grammar.rules import Alternative, Grammar, Repeat, RuleTable, Symbol, is_terminal, term_of
 from radixrt.grammar.rx import EMPTY, NONE, Pool, Rx
 from radixrt.grammar.terms import INFINITE
+from radixrt.kernels.cpu.machine import LeftRecursion, NativeRules
+from radixrt.kernels.cpu.terms import NativePool
 
 __all__ = ["Alternative", "Grammar", "GrammarBuilder", "Symbol"]
 
@@ -175,10 +177,15 @@ class GrammarBuilder:
         for symbol, defined in enumerate(self._defined):
             if not defined:
                 raise ValueError(f"the rule {self._names[symbol]!r} was declared but not defined")
+        if isinstance(self.pool, NativePool):
+            return self._handed_on(self.pool, root)
         if is_terminal(root):
             if self.pool.is_empty(term_of(root)):
                 raise UnsatisfiableConstraint("no text satisfies the constraint")
             return Grammar(self._table, root)
+        return self._normalised(root)
+
+    def _normalised(self, root: Symbol) -> Grammar:
         productive = _productive(self._table)
         if root not in productive:
             raise UnsatisfiableConstraint("no text satisfies the constraint")
@@ -189,6 +196,19 @@ class GrammarBuilder:
             _keep_productive(table, _productive(table))
             grammar = _reachable(table, root)
         return grammar
+
+    def _handed_on(self, pool: NativePool, root: Symbol) -> Grammar:
+        """The same on the native side; only left recursion is removed here."""
+        try:
+            return Grammar(self._table, root, native=_native_rules(pool, self._table, root))
+        except LeftRecursion:
+            grammar = self._normalised(root)
+            return grammar._replace(native=_native_rules(pool, grammar.table, grammar.root))
+
+
+def _native_rules(pool: NativePool, table: RuleTable, root: Symbol) -> NativeRules:
+    repeats = [(symbol, *repeat) for symbol, repeat in table.repeats.items()]
+    return NativeRules(pool, table.rules, repeats, root, "compile_fuel")
 
 
 def _productive(table: RuleTable) -> set[Symbol]:

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from radixrt.errors import InvalidRequest
 from radixrt.grammar.automaton import Automaton
 from radixrt.grammar.limits import GrammarLimits
-from radixrt.grammar.machine import Machine
 from radixrt.grammar.matcher import Encode, Matcher
 from radixrt.grammar.rules import Grammar
+from radixrt.grammar.runner import new_runner
 from radixrt.grammar.terminal_rows import SharedRows
 from radixrt.grammar.vocab import Vocabulary
 
@@ -37,7 +37,7 @@ class CompiledGrammar:
         self._free = free  # no constraint at all: tokens that spell no text are as good as any
         self._encode = encode
         self._lock = threading.Lock()
-        self._automaton = Automaton(Machine(grammar, limits), vocab, limits, shared)
+        self._automaton = Automaton(new_runner(grammar, vocab, limits, shared), vocab, limits)
 
     def matches(self, text: str | bytes) -> bool:
         """Whether the whole of ``text`` satisfies the constraint. ``str`` is taken as UTF-8."""

@@ -88,18 +88,11 @@ class Machine:
                 break
         return state
 
-    def exits(self, state: int) -> tuple[int, ...]:
-        """The byte classes on which ``state`` leads somewhere."""
+    def exits(self, state: int) -> int:
+        """The bytes on which ``state`` leads somewhere, as a 256-bit mask."""
         if self.table[state, 0] == UNKNOWN:
             self.expand(state)
-        return tuple(np.flatnonzero(self.table[state] >= 0).tolist())
-
-    def sole_byte(self, state: int) -> int | None:
-        """The only byte that may follow, if there is exactly one."""
-        exits = self.exits(state)
-        if len(exits) == 1 and self._blocks[exits[0]].bit_count() == 1:
-            return self._blocks[exits[0]].bit_length() - 1
-        return None
+        return sum(self._blocks[number] for number in np.flatnonzero(self.table[state] >= 0).tolist())
 
     def parts(self, state: int) -> tuple[tuple[Rx, int], ...]:
         """The configurations of a state: pairs of an open terminal and a set of stacks."""

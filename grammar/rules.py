@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from radixrt.grammar.rx import Pool, Rx
 from radixrt.grammar.terms import INFINITE
+from radixrt.kernels.cpu.machine import NativeRules
 
 __all__ = ["Alternative", "Grammar", "Repeat", "RuleTable", "Symbol", "is_terminal", "term_of"]
 
@@ -94,10 +95,14 @@ class RuleTable:
 
 
 class Grammar(NamedTuple):
-    """A normalised grammar: its rules and the symbol it starts from (a terminal for a regular language)."""
+    """A normalised grammar: its rules and the symbol it starts from (a terminal for a regular language).
+
+    ``native`` holds the normalised rules where the pool is native; ``table`` is then as it was built.
+    """
 
     table: RuleTable
     root: Symbol
+    native: NativeRules | None = None
 
     @property
     def pool(self) -> Pool:

@@ -9,12 +9,15 @@ compiled apart share rows. This module does not know about stacks.
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections import OrderedDict
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+
+from radixrt.kernels.cpu.machine import NativeSharedRows
 
 __all__ = ["SharedRows", "TerminalRow"]
 
@@ -43,6 +46,12 @@ class SharedRows:
         self._lock = threading.Lock()
         self._rows: OrderedDict[bytes, TerminalRow] = OrderedDict()
         self.nbytes = 0
+
+    @functools.cached_property
+    def native(self) -> NativeSharedRows:
+        """The rows of native machines, which live on the other side; as many bytes."""
+        with self._lock:
+            return NativeSharedRows(self._max_bytes)
 
     def get(self, fingerprint: bytes) -> TerminalRow | None:
         """The row of a terminal, if it is known."""

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from radixrt.kernels.cpu.library import native
+from radixrt.kernels.cpu.token_tries import NativeTries
 
 __all__ = ["NO_NODE", "Tables", "TokenTrie", "TrieWalk", "common_prefix", "run_walks"]
 
@@ -161,6 +162,15 @@ class TokenTrie:
             self.token_start.tolist(),
             self.token_order.tolist(),
         )
+
+    @functools.cached_property
+    def native(self) -> NativeTries:
+        """The tries that native machines walk; RuntimeError without native kernels."""
+        library = native()
+        if library is None:
+            raise RuntimeError("there is no native library")
+        arrays = (self.depth, self.subtree_end, self.token_start, self.token_order)
+        return NativeTries(library, self.bytes, arrays, (self.size + 31) // 32)
 
     @functools.cached_property
     def addresses(self) -> tuple[int, ...]:

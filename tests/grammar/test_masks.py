@@ -101,7 +101,7 @@ def test_real_vocabulary(model_vocab: Vocabulary, allowed_ids: Allowed, brute_fo
 def test_python_and_native_paths_write_the_same_masks(
     toy_vocab: Vocabulary, allowed_ids: Allowed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from radixrt.grammar import automaton
+    from radixrt.grammar import python_runner
     from radixrt.kernels.cpu.trie_walk import run_walks
 
     for kind, source in GRAMMARS:
@@ -111,7 +111,7 @@ def test_python_and_native_paths_write_the_same_masks(
         for _ in range(5):
             allowed = allowed_ids(native)
             with monkeypatch.context() as patch:
-                patch.setattr(automaton, "run_walks", lambda *a: run_walks(*a, library=None))
+                patch.setattr(python_runner, "run_walks", lambda *a: run_walks(*a, library=None))
                 assert allowed_ids(slow) == allowed
             token = rng.choice(sorted(allowed))
             assert native.accept(token)
@@ -227,7 +227,7 @@ def test_a_grammar_that_grew_starts_afresh_while_old_matchers_go_on(
     for _ in range(80):
         assert old.accept(ord("{"))
     fresh = grammar.matcher()
-    assert len(fresh._automaton._machine) < 50
+    assert len(fresh._automaton._runner) < 50
     assert fresh.accept(ord("{"))
     assert allowed_ids(fresh) != allowed_ids(old) or fresh.is_accepting == old.is_accepting
     for _ in range(80):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from radixrt.grammar import CompiledGrammar, Compiler, Matcher, Vocabulary
-from radixrt.grammar import automaton as automaton_module
+from radixrt.grammar import python_runner
 from radixrt.grammar.limits import Fuel
 from radixrt.grammar.rx import Pool, PythonPool
 from radixrt.grammar.terminal_rows import SharedRows, TerminalRow
@@ -162,7 +162,7 @@ def test_many_open_terminals_take_one_walk(
 ) -> None:
     source = "root ::= " + " | ".join(f'[^{c}]+ "{c}" x' for c in "ab1{}:,") + '\nx ::= "a" x | ""'
     for many in (0, 100):
-        monkeypatch.setattr(automaton_module, "_MANY", many)
+        monkeypatch.setattr(python_runner, "_MANY", many)
         grammar = Compiler(toy_vocab).ebnf(source)
         matcher = grammar.matcher()
         for byte in b"b1a":
