@@ -5,11 +5,14 @@ It knows its grammar and its vocabulary; where each text stands is a ``Matcher``
 
 from __future__ import annotations
 
+import functools
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from radixrt.errors import InvalidRequest
 from radixrt.grammar.automaton import Automaton
+from radixrt.grammar.json_guard import JsonGuard
+from radixrt.grammar.json_tokens import JsonTokens
 from radixrt.grammar.limits import GrammarLimits
 from radixrt.grammar.matcher import Encode, Matcher
 from radixrt.grammar.rules import Grammar
@@ -32,12 +35,16 @@ class CompiledGrammar:
         encode: Encode | None = None,
         *,
         free: bool = False,
+        json_tokens: Callable[[], JsonTokens] | None = None,
     ) -> None:
         self.vocab = vocab
         self._free = free  # no constraint at all: tokens that spell no text are as good as any
         self._encode = encode
         self._lock = threading.Lock()
+        self._tracks = grammar.tracks
+        self._json_tokens = json_tokens or functools.partial(JsonTokens, vocab)
         self._automaton = Automaton(new_runner(grammar, vocab, limits, shared), vocab, limits)
+        self._guard: JsonGuard | None = None
 
     def matches(self, text: str | bytes) -> bool:
         """Whether the whole of ``text`` satisfies the constraint. ``str`` is taken as UTF-8."""
@@ -48,7 +55,9 @@ class CompiledGrammar:
                 return False
         if self._free:
             return _is_utf8(text)
-        return self._current().accepts(text)
+        automaton = self._current()
+        guard = self._guard_of(automaton)
+        return automaton.accepts(text) if guard is None else guard.accepts(text)
 
     def matcher(
         self, end_ids: Sequence[int] | None = None, prefix: bytes = b"", prefix_ids: Sequence[int] = ()
@@ -70,7 +79,9 @@ class CompiledGrammar:
             raise InvalidRequest(f"prefix must be bytes, not {type(prefix).__name__}", param="prefix")
         if prefix_ids and b"".join(self.vocab.token_bytes(token) or b"" for token in prefix_ids) != prefix:
             raise InvalidRequest("prefix_ids must spell prefix", param="prefix_ids")
-        return Matcher(self._current(), ends, prefix, self._encode, prefix_ids, free=self._free)
+        automaton = self._current()
+        guard = self._guard_of(automaton)
+        return Matcher(automaton, ends, prefix, self._encode, prefix_ids, free=self._free, guard=guard)
 
     @property
     def nbytes(self) -> int:
@@ -83,6 +94,17 @@ class CompiledGrammar:
             if self._automaton.is_full:
                 self._automaton = self._automaton.fresh()
             return self._automaton
+
+    def _guard_of(self, automaton: Automaton) -> JsonGuard | None:
+        """What keeps the texts of ``automaton`` from repeating names and items, where the grammar leaves it to
+        that.
+        """
+        if self._tracks is None:
+            return None
+        with self._lock:
+            if self._guard is None or self._guard.automaton is not automaton:
+                self._guard = JsonGuard(automaton, self._tracks, self._json_tokens())
+            return self._guard
 
 
 def _is_utf8(text: bytes) -> bool:

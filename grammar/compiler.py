@@ -7,6 +7,7 @@ and in bytes, the least recently used goes first.
 
 from __future__ import annotations
 
+import functools
 import json
 import threading
 from collections import OrderedDict
@@ -20,6 +21,7 @@ from radixrt.grammar.cfg import GrammarBuilder
 from radixrt.grammar.choices import choices_grammar
 from radixrt.grammar.compiled import CompiledGrammar
 from radixrt.grammar.ebnf import ebnf_symbol
+from radixrt.grammar.json_tokens import JsonTokens
 from radixrt.grammar.lark import lark_symbol
 from radixrt.grammar.limits import GrammarLimits
 from radixrt.grammar.matcher import Encode
@@ -39,6 +41,7 @@ _PARAMS: Final = {
     "regex": "regex",
     "ebnf": "grammar",
     "lark": "grammar",
+    "structural_tag": "grammar",
     "json_schema": "schema",
     "choices": "choices",
     "any_text": None,
@@ -69,6 +72,7 @@ class Compiler:
         self.limits = (limits or GrammarLimits()).validated()
         self._encode = encode
         self._shared = SharedRows(self.limits.shared_rows_bytes)
+        self._json_tokens = functools.cache(functools.partial(JsonTokens, vocab))
         self._max_entries = max_entries
         self._max_bytes = max_bytes
         self._lock = threading.Lock()
@@ -130,11 +134,22 @@ class Compiler:
         self._check_text(text, "grammar")
         return self._notation(("lark", text), lark_symbol)
 
-    def structural_tag(self, spec: Any) -> CompiledGrammar:
-        """Free text with constrained parts: not available yet, always refused."""
-        raise UnsupportedConstraint(
-            "structural tags are not available yet", keyword="structural_tag", param="grammar"
-        )
+    def structural_tag(self, spec: Mapping[str, Any] | str) -> CompiledGrammar:
+        """Free text with constrained parts: a structural tag (a dict, or JSON text), see ``structural_tag.py``."""
+        from radixrt.grammar.structural_tag import structural_tag_symbol
+
+        def build() -> Grammar:
+            builder = GrammarBuilder(pool := self._pool())
+            symbols = TokenSymbols(pool, self.vocab)
+            return builder.build(structural_tag_symbol(builder, spec, self.limits, symbols))
+
+        if isinstance(spec, str):
+            self._check_text(spec, "grammar")
+        elif not isinstance(spec, Mapping):
+            raise InvalidRequest(
+                f"a structural tag is a dict or JSON text, not {type(spec).__name__}", param="grammar"
+            )
+        return self._cached(("structural_tag", _json_key(spec, "grammar")), build)
 
     def any_text(self) -> CompiledGrammar:
         """Every text, the empty one included: no constraint, for a text that has nothing but a prefix to repeat.
@@ -226,7 +241,15 @@ class Compiler:
         try:
             grammar = build()
             future.set_result(
-                CompiledGrammar(grammar, self.vocab, self.limits, self._shared, self._encode, free=free)
+                CompiledGrammar(
+                    grammar,
+                    self.vocab,
+                    self.limits,
+                    self._shared,
+                    self._encode,
+                    free=free,
+                    json_tokens=self._json_tokens,
+                )
             )
         except RadixrtError as error:
             if error.param is None:  # the passes know what is wrong, not which argument it came from

@@ -15,6 +15,8 @@ import numpy.typing as npt
 
 from radixrt.errors import InvalidRequest
 from radixrt.grammar.automaton import Automaton, Row, free_row
+from radixrt.grammar.json_guard import JsonGuard
+from radixrt.grammar.json_tracker import JsonTracker, Spot
 from radixrt.grammar.machine import DEAD
 from radixrt.kernels.cpu.trie_walk import NO_NODE
 
@@ -30,11 +32,12 @@ _MAX_FORCED_TOKENS = 64
 
 
 class _Place(NamedTuple):
-    """Where a text stands: bytes of the prefix read, state after it, whether it has ended."""
+    """Where a text stands: bytes of the prefix read, state after it, whether it has ended, what a tracker knows."""
 
     prefix: int
     state: int
     ended: bool
+    spot: Spot = JsonTracker.start
 
 
 class Matcher:
@@ -42,7 +45,7 @@ class Matcher:
 
     After an end token the text is over: only end tokens are allowed then, and ``is_accepting`` stays true. A
     ``free`` text is under no constraint once its prefix is read: every id below the vocabulary's size is allowed
-    at any time, as without a matcher.
+    at any time, as without a matcher. With a ``guard``, the automaton alone allows too much: see ``json_guard``.
     """
 
     def __init__(
@@ -54,10 +57,12 @@ class Matcher:
         prefix_ids: Sequence[int] = (),
         *,
         free: bool = False,
+        guard: JsonGuard | None = None,
     ) -> None:
         self.error: Exception | None = None
         """Why the matcher failed, or None."""
         self._automaton = automaton
+        self._guard = guard
         self._end_ids = tuple(dict.fromkeys(end_ids))
         self._prefix = prefix
         self._prefix_ids = tuple(prefix_ids)
@@ -70,7 +75,13 @@ class Matcher:
     def copy(self) -> Matcher:
         """An independent matcher at the same place."""
         twin = Matcher(
-            self._automaton, self._end_ids, self._prefix, self._encode, self._prefix_ids, free=self._free
+            self._automaton,
+            self._end_ids,
+            self._prefix,
+            self._encode,
+            self._prefix_ids,
+            free=self._free,
+            guard=self._guard,
         )
         twin.error = self.error
         twin._place = self._place
@@ -167,8 +178,11 @@ class Matcher:
             if data[:shared] != rest[:shared]:
                 return None
             place, data = place._replace(prefix=place.prefix + shared), data[shared:]
-        state = self._automaton.advance(place.state, data)
-        return None if state == DEAD else place._replace(state=state)
+        if self._guard is None:
+            state = self._automaton.advance(place.state, data)
+            return None if state == DEAD else _Place(place.prefix, state, False)
+        moved = self._guard.after(place.state, place.spot, data)
+        return None if moved is None else _Place(place.prefix, moved[0], False, moved[1])
 
     # --- masks ---------------------------------------------------------------------------------------------------
 
@@ -214,7 +228,12 @@ class Matcher:
             return self._healing_row(place)
         if self._free:
             return free_row(self.vocab_size).view(np.uint32)
-        return self._automaton.row(place.state)
+        return self._row(place)
+
+    def _row(self, place: _Place) -> Row:
+        if self._guard is None:
+            return self._automaton.row(place.state)
+        return self._guard.row(place.state, place.spot)
 
     def _healing_row(self, place: _Place) -> Row:
         """Tokens that go beyond the rest of the prefix in a way that the state allows, and those that stay within.
@@ -235,7 +254,12 @@ class Matcher:
                 within.extend(trie.tokens_at(node))
         for token in within:
             row[token >> 5] |= np.uint32(1 << (token & 31))
-        return row if node == NO_NODE else row | self._automaton.below(place.state, node)
+        if node == NO_NODE:
+            return row
+        beyond = self._automaton.below(place.state, node)
+        if self._guard is not None:
+            beyond = self._guard.beyond(place.state, self._prefix[place.prefix :], beyond)
+        return row | beyond
 
     # --- forced tokens -------------------------------------------------------------------------------------------
 
@@ -252,26 +276,33 @@ class Matcher:
         place = self._place
         if place.ended or place.prefix < len(self._prefix):
             return []
-        tokens = self._only_tokens(place.state) if self._encode is None else self._canonical(place.state)
+        tokens = self._only_tokens(place) if self._encode is None else self._canonical(place)
         ends = next((i for i, token in enumerate(tokens) if token in self._end_ids), len(tokens))
         return tokens[:ends]
 
-    def _only_tokens(self, state: int) -> list[int]:
+    def _only_tokens(self, place: _Place) -> list[int]:
         tokens: list[int] = []
-        while len(tokens) < _MAX_FORCED_TOKENS and not self._automaton.is_accepting(state):
-            row = self._automaton.row(state)
+        while len(tokens) < _MAX_FORCED_TOKENS and not self._automaton.is_accepting(place.state):
+            row = self._row(place)
             words = np.flatnonzero(row)
             if len(words) != 1 or int(row[words[0]]).bit_count() != 1:
                 break
             token = int(words[0]) * 32 + int(row[words[0]]).bit_length() - 1
             if token in self._end_ids:
                 break
+            following = self._after_bytes(place, self._automaton.vocab.spelling(token) or b"")
+            if following is None:
+                break
             tokens.append(token)
-            state = self._automaton.advance(state, self._automaton.vocab.spelling(token) or b"")
+            place = following
         return tokens
 
-    def _canonical(self, state: int) -> list[int]:
+    def _canonical(self, place: _Place) -> list[int]:
+        state = place.state
         data, state_after = self._automaton.forced(state)
+        if self._guard is not None and data:
+            cut, state_after = self._guard.sure(state, place.spot, data)
+            data = data[:cut]
         if not data:
             return []
         tokens = self._tokenize(data)

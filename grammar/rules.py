@@ -13,7 +13,7 @@ from radixrt.grammar.rx import Pool, Rx
 from radixrt.grammar.terms import INFINITE
 from radixrt.kernels.cpu.machine import NativeRules
 
-__all__ = ["Alternative", "Grammar", "Repeat", "RuleTable", "Symbol", "is_terminal", "term_of"]
+__all__ = ["Alternative", "Grammar", "Repeat", "RuleTable", "Symbol", "Tracks", "is_terminal", "term_of"]
 
 Symbol = int
 Alternative = tuple[Symbol, ...]
@@ -94,14 +94,28 @@ class RuleTable:
         return twin
 
 
+class Tracks(NamedTuple):
+    """What a grammar of JSON texts leaves to a tracker of names and items (``json_tracker``).
+
+    ``items``: arrays say by a byte where an item may be a duplicate. ``tight``: names or unique items come from
+    so few that a text could run out of them in mid-word. ``demands``: some array must hold a duplicate.
+    """
+
+    items: bool = False
+    tight: bool = False
+    demands: bool = False
+
+
 class Grammar(NamedTuple):
     """A normalised grammar: its rules and the symbol it starts from (a terminal for a regular language).
 
-    ``native`` holds the normalised rules where the pool is native; ``table`` is then as it was built.
+    ``native`` holds the normalised rules where the pool is native; ``table`` is then as it was built. ``tracks`` is
+    set where the texts are those of the rules in which no object repeats a name, and so on.
     """
 
     table: RuleTable
     root: Symbol
+    tracks: Tracks | None = None
     native: NativeRules | None = None
 
     @property

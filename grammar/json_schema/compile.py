@@ -18,7 +18,7 @@ from radixrt.grammar.rx import new_pool
 
 __all__ = ["KEY_ORDERS", "UNKNOWN_FORMATS", "json_schema_grammar", "json_schema_symbol"]
 
-KEY_ORDERS: Final = ("schema",)
+KEY_ORDERS: Final = ("schema", "any")
 UNKNOWN_FORMATS: Final = ("ignore", "refuse")
 
 
@@ -37,7 +37,7 @@ def json_schema_grammar(
         schema: a dict, a bool, or JSON text, whose key order is the order of the output.
         resources: schemas by absolute URI that ``$ref`` may name.
         whitespace: ``"flexible"`` (default) or ``"compact"``, see ``spacing``.
-        key_order: ``"schema"`` (default): declared names in order, then required-only ones, then others.
+        key_order: ``"schema"`` (default): declared names in order, then required-only ones, then others; ``"any"``.
         unknown_format: ``"ignore"`` (default, as the specification says) or ``"refuse"``.
 
     Raises:
@@ -49,7 +49,7 @@ def json_schema_grammar(
     _check_option("key_order", key_order, KEY_ORDERS)
     _check_option("unknown_format", unknown_format, UNKNOWN_FORMATS)
     try:
-        return _grammar(schema, resources, whitespace, unknown_format, limits or GrammarLimits())
+        return _grammar(schema, resources, whitespace, key_order, unknown_format, limits or GrammarLimits())
     except UnsatisfiableConstraint:
         raise UnsatisfiableConstraint("no JSON value is valid under the schema", param="schema") from None
     except UnsupportedConstraint as error:
@@ -61,13 +61,17 @@ def _grammar(
     schema: Mapping[str, object] | bool | str,
     resources: Mapping[str, object] | None,
     whitespace: str | None,
+    key_order: str | None,
     unknown_format: str | None,
     limits: GrammarLimits,
 ) -> Grammar:
     library = Library(schema, resources)
     pool = new_pool(limits.compile_fuel, "compile_fuel")
     builder = GrammarBuilder(pool)
-    return builder.build(_symbol(builder, library, whitespace, unknown_format))
+    spacing = Spacing(pool, whitespace or "flexible")
+    emitter = _emitter(builder, library, spacing, key_order, unknown_format, tracked=True)
+    grammar = builder.build(emitter.root(goal_of(library.meant(library.main))))
+    return grammar._replace(tracks=emitter.tracks)
 
 
 def json_schema_symbol(
@@ -76,18 +80,27 @@ def json_schema_symbol(
     """The JSON texts that are valid under ``schema``, as a part of another grammar.
 
     Options are the defaults of ``json_schema_grammar``, and so are the errors, but for a schema that no value
-    satisfies: it is a symbol that produces nothing.
+    satisfies: it is a symbol that produces nothing. What only the tracker of a text that is JSON from its first
+    byte could hold is refused here, by its keyword; names that a schema does not declare may repeat, and the last
+    value counts, as ``json.loads`` reads it.
     """
     _check_option("key_order", key_order, KEY_ORDERS)
-    return _symbol(builder, Library(schema), None, None)
-
-
-def _symbol(
-    builder: GrammarBuilder, library: Library, whitespace: str | None, unknown_format: str | None
-) -> Symbol:
-    expander = Expander(library, Languages(builder.pool, unknown_format or "ignore"))
-    emitter = Emitter(builder, expander, Spacing(builder.pool, whitespace or "flexible"))
+    library = Library(schema)
+    emitter = _emitter(builder, library, Spacing(builder.pool, "flexible"), key_order, None, tracked=False)
     return emitter.root(goal_of(library.meant(library.main)))
+
+
+def _emitter(
+    builder: GrammarBuilder,
+    library: Library,
+    spacing: Spacing,
+    key_order: str | None,
+    unknown_format: str | None,
+    *,
+    tracked: bool,
+) -> Emitter:
+    expander = Expander(library, Languages(builder.pool, unknown_format or "ignore"))
+    return Emitter(builder, expander, spacing, any_order=key_order == "any", tracked=tracked)
 
 
 def _check_option(name: str, value: str | None, known: tuple[str, ...]) -> None:

@@ -25,6 +25,7 @@ from radixrt.grammar.json_schema.shapes import (
 )
 from radixrt.grammar.json_schema.spacing import Spacing
 from radixrt.grammar.json_schema.values import TYPES, JsonValue, type_of
+from radixrt.grammar.rules import Tracks
 from radixrt.grammar.rx import Rx
 
 __all__ = ["Emitter"]
@@ -35,14 +36,30 @@ MAX_GOALS: Final = 50_000  # different demands on values in one schema
 class Emitter:
     """One per compilation; ``root`` of a goal is its symbol, ready for ``builder.build``."""
 
-    def __init__(self, builder: GrammarBuilder, expander: Expander, spacing: Spacing) -> None:
+    def __init__(
+        self,
+        builder: GrammarBuilder,
+        expander: Expander,
+        spacing: Spacing,
+        *,
+        any_order: bool = False,
+        tracked: bool = True,
+    ) -> None:
         self._builder = builder
         self._pool = builder.pool
         self._expander = expander
         self._languages = expander.languages
         self._spacing = spacing
         self._numbers = NumberLanguage(builder.pool)
-        self._objects = ObjectEmitter(builder, expander.languages, expander.reasoner, spacing, self.value)
+        self._objects = ObjectEmitter(
+            builder,
+            expander.languages,
+            expander.reasoner,
+            spacing,
+            self.value,
+            any_order=any_order,
+            tracked=tracked,
+        )
         self._arrays = ArrayEmitter(builder, spacing, self.value, self._given_symbol, expander.of_goal)
         self._symbols: dict[Goal, Symbol] = {}
         self._todo: list[tuple[Symbol, Rx, list[Shape]]] = []
@@ -53,6 +70,13 @@ class Emitter:
         while self._todo:
             self._define(*self._todo.pop())
         return symbol
+
+    @property
+    def tracks(self) -> Tracks | None:
+        """What the grammar leaves to a tracker, once the root is made."""
+        if not self._objects.tracks:
+            return None
+        return Tracks(tight=self._objects.tight)
 
     def value(self, goal: Goal) -> Symbol:
         """The symbol of the values of ``goal``; its definition may still be on the list."""

@@ -1,21 +1,21 @@
-"""Objects as right-linear rules: a state is a place in the list of members, and each member leads to a later one.
+"""Objects as right-linear rules: a state is what of the members so far matters, and each member leads to a later
+one.
 
-Key order policy: the declared names in schema order, then names that are only required, then all others in any
-order. A name is never declared twice and no other name repeats a declared one. Other names that are few (an enum in
-``propertyNames``, a small pattern) do not repeat each other either.
+Key order policy: ``"schema"`` is the declared names in schema order, then names that are only required, then all
+others in any order; ``"any"`` is any order for all of them.
 
-Repeated names policy: that names of an endless language differ is more than a finite automaton can remember, so
-they may repeat, and the value read last counts, as ``json.loads`` has it. The text is valid for all that: what is
-said of a name holds for every value under it; a member that some demand was waiting for (``SomeRule``) is followed
-only by members that cannot undo it; and a number of members that repetition could feign is refused.
+That no object has a name twice is not said in the rules but left to the tracker of the text (``json_tracker``),
+which knows all names so far. So rules only count: members, required names, names of a class that is small enough
+to run out. Where no name of an endless class is free to come at any place, a text could also run out of names in
+the middle of one; such objects are ``tight``, and it is the tracker's guard that keeps out of these corners.
 
-States share their tails: n optional names take 2n rules.
+States share their tails: n optional names in schema order take 2n rules, in any order a rule for each number of
+required names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import combinations
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from radixrt.errors import UnsupportedConstraint
@@ -23,26 +23,39 @@ from radixrt.grammar.cfg import GrammarBuilder, Symbol
 from radixrt.grammar.json_schema.languages import Languages
 from radixrt.grammar.json_schema.members import Named, Other, named_members, other_members
 from radixrt.grammar.json_schema.reason import Reasoner
-from radixrt.grammar.json_schema.shapes import Goal, ObjectShape, join_goals
+from radixrt.grammar.json_schema.shapes import Goal, ObjectShape, SomeRule, join_goals
+from radixrt.grammar.json_schema.sizes import count_strings
 from radixrt.grammar.json_schema.spacing import Spacing
 from radixrt.grammar.rx import Rx
 
 __all__ = ["ObjectEmitter"]
 
-MAX_FEW: Final = 8  # other names that are told apart; a state for every subset of them
-MAX_STATES: Final = 25_000  # places times counts of one object
+MAX_FEW: Final = 8  # names that some demand singles out; a state for every subset of them
+MAX_COUNTED: Final = 1_000  # names of a finite language; of more than these, no text runs out
+MAX_STATES: Final = 25_000  # of one object
 
 
 class _State(NamedTuple):
-    place: int
-    members: int  # so far, as far as the bounds care
-    open: frozenset[int]  # the demands (indices of SomeRule) that no member has met yet
-    used: frozenset[int] = frozenset()  # which of the few other names have been taken
-    kept: frozenset[int] = frozenset()  # the demands that a name met which may repeat: later members keep to them
+    """``place``: declared names left behind (schema order). ``required``: how many required names are there,
+    ``rest``: how many of the others that are countable (any order, or others of a finite language). ``members``:
+    all so far, as far as the bounds care. ``open``: the demands (indices of ``SomeRule``) that no member has met
+    yet. ``used``: which of the names that demands single out are taken.
+    """
+
+    place: int = 0
+    required: int = 0
+    rest: int = 0
+    members: int = 0
+    open: frozenset[int] = frozenset()
+    used: frozenset[int] = frozenset()
 
 
 class ObjectEmitter:
-    """``value`` gives the symbol of the values of a goal."""
+    """``value`` gives the symbol of the values of a goal. ``tracked``: a tracker will keep names from repeating.
+
+    ``tracks`` becomes true with the first object whose names only a tracker can keep apart, ``tight`` with the
+    first one that could run out of names in the middle of one.
+    """
 
     def __init__(
         self,
@@ -51,12 +64,19 @@ class ObjectEmitter:
         reasoner: Reasoner,
         spacing: Spacing,
         value: Callable[[Goal], Symbol],
+        *,
+        any_order: bool = False,
+        tracked: bool = True,
     ) -> None:
         self.builder = builder
         self.languages = languages
         self.spacing = spacing
         self.value = value
         self.reasoner = reasoner
+        self.any_order = any_order
+        self.tracked = tracked
+        self.tracks = False
+        self.tight = False
 
     def alternatives(self, shape: ObjectShape) -> list[list[Symbol]]:
         """The ways to spell an object of this shape, each a sequence of symbols."""
@@ -87,60 +107,97 @@ class _Object:
         self._emitter = emitter
         self._builder = emitter.builder
         self._shape = shape
-        self._named = named
-        self._few, self._others = self._divided(others)
+        self._any_order = emitter.any_order
+        self._few, self._others = _singled_out(shape, others, emitter.languages)
+        if emitter.any_order:
+            self._check_demands(named)
+            self._required = [member for member in named if member.required]
+            self._optional = [member for member in named if not member.required]
+            self._listed: list[Named] = []
+        else:
+            self._required, self._optional, self._listed = [], [], named
+        if emitter.tracked:
+            self._note_what_is_tracked(named)
+        else:
+            self._check_names_that_may_repeat(sum(member.required for member in named))
+        # How many names are countable beside the required ones of any order; None: no end of them.
+        sizes = [count_strings(emitter.builder.pool, other.language) for other in self._others]
+        finite = sum(size for size in sizes if size is not None)
         required = sum(member.required for member in named)
-        most = len(named) + len(self._few) if not self._others else None
-        self._check_names_that_may_repeat(required)
+        most = None if None in sizes else finite + len(self._few) + len(named)
+        self._room = None if None in sizes or finite > MAX_COUNTED else finite + len(self._optional)
         self._low = shape.low if shape.low > required else 0
         self._high = shape.high if shape.high is not None and (most is None or most > shape.high) else None
         self._cap = self._high if self._high is not None else self._low
-        # From this place on nothing is required any more.
-        self._free_from = max((index + 1 for index, member in enumerate(named) if member.required), default=0)
-        places = len(named) + 1
-        if places * (self._cap + 1) > MAX_STATES:
+        self._hopeless = most is not None and self._low > most
+        # From this place on nothing listed is required any more.
+        self._free_from = max(
+            (index + 1 for index, member in enumerate(self._listed) if member.required), default=0
+        )
+        if (len(self._listed) + 1) * (self._cap + 1) > MAX_STATES:
             raise self._too_large()
         self._next: dict[_State, Symbol] = {}
         self._rest: dict[_State, Symbol] = {}
-        self._keys: dict[int, Symbol] = {}
+        self._keys: dict[Rx, Symbol] = {}
+        self._groups: dict[tuple[bool, frozenset[int]], list[tuple[Symbol, frozenset[int]]]] = {}
         self._todo: list[_State] = []
 
-    def _divided(self, others: list[Other]) -> tuple[list[Named], list[Other]]:
-        """Other names that are few are taken one by one, in any order, and none twice."""
-        few: list[Named] = []
-        many: list[Other] = []
-        for other in others:
-            names = self._emitter.languages.few(other.language, MAX_FEW - len(few))
-            if names is None:
-                many.append(other)
-            else:
-                few.extend(Named(name, other.goal, False) for name in names)
-        return few, many
+    def _check_demands(self, named: Sequence[Named]) -> None:
+        """In any order a demand could lose the names that may meet it to members that do not."""
+        languages = self._emitter.languages
+        for some in self._shape.somes:
+            met_by_others = any(
+                not languages.is_empty(languages.all_of((some.language, other.language))) for other in self._others
+            )
+            if not met_by_others and any(languages.has(some.language, member.name) for member in named):
+                location = self._shape.origin.pointer if self._shape.origin else ""
+                raise UnsupportedConstraint(
+                    f'the object at {location or "the top"} is not supported with key_order="any": '
+                    "a negated keyword asks for a member that only declared names could be",
+                    keyword="key_order",
+                    location=location,
+                    param="schema",
+                )
 
     def _check_names_that_may_repeat(self, required: int) -> None:
-        """Refuse what is only true of names that differ from each other.
+        """Without a tracker, refuse what is only true of names that differ from each other.
 
-        One member beyond the required ones is a new name in any case. Of two that count, one may be the other
-        again. And where two demands can be met by different members only, each would undo the other.
+        One member beyond the required ones is a new name in any case; of two, one may be the other again. And a
+        member that met a demand could be undone by a later one of its name, for the last value counts.
         """
-        shape, languages, reasoner = self._shape, self._emitter.languages, self._emitter.reasoner
-        counts = shape.low > required + 1
-        demands = [some for some in shape.somes if some.goal]
-        if not counts and len(demands) < 2:
+        shape = self._shape
+        if not (self._others or self._few or self._any_order):
             return
-        names = languages.union([o.language for o in self._others if not reasoner.is_empty_goal(o.goal)])
-        if counts and shape.low_blame is not None and not languages.is_empty(names):
-            schema, keyword = shape.low_blame
-            raise schema.refuse(keyword, "it would count names that no part of the schema declares and may repeat")
-        for one, other in combinations(demands, 2):
-            shared = languages.all_of((one.language, other.language, names))
-            if other.blame is not None and not languages.is_empty(shared):
-                schema, keyword = other.blame
-                raise schema.refuse(keyword, "its negation beside another one, over names that may repeat")
+        blamed = shape.low_blame if shape.low > required + 1 or self._any_order else None
+        for some in shape.somes if blamed is None else ():
+            blamed = some.blame if some.goal else None
+        if blamed is not None:
+            schema, keyword = blamed
+            raise schema.refuse(keyword, "names may repeat in JSON text that is part of another text")
+        if self._any_order:
+            raise UnsupportedConstraint(
+                'key_order="any" is not supported in JSON text that is part of another text',
+                keyword="key_order",
+                param="schema",
+            )
+
+    def _note_what_is_tracked(self, named: Sequence[Named]) -> None:
+        emitter, shape = self._emitter, self._shape
+        if self._others or self._few or (self._any_order and named):
+            emitter.tracks = True
+            never = emitter.reasoner.is_empty_goal
+            open_ = bool(self._others) and not shape.names and not self._few
+            for rule in shape.rules:
+                open_ = open_ and not never(rule.additional) and not any(never(goal) for _, goal in rule.patterns)
+            # Where members are counted, the last place may be for a required or a demanded name only.
+            last_matters = shape.high is not None and bool(shape.somes or (self._any_order and shape.required))
+            emitter.tight = emitter.tight or not open_ or last_matters
 
     def alternatives(self) -> list[list[Symbol]]:
+        if self._hopeless:
+            return []
         builder, spacing = self._builder, self._emitter.spacing
-        start = _State(0, 0, frozenset(range(len(self._shape.somes))))
+        start = _State(open=frozenset(range(len(self._shape.somes))))
         found = []
         if self._may_end(start):
             found.append([builder.terminal(spacing.empty("{}"))])
@@ -151,10 +208,19 @@ class _Object:
         return found
 
     def _may_end(self, state: _State) -> bool:
-        return state.place >= self._free_from and state.members >= self._low and not state.open
+        return (
+            state.place >= self._free_from
+            and state.required == len(self._required)
+            and state.members >= self._low
+            and not state.open
+        )
 
     def _may_go_on(self, state: _State) -> bool:
         return self._high is None or state.members < self._high
+
+    def _has_room(self, state: _State) -> bool:
+        """Whether a name that is neither listed nor required is left."""
+        return bool(self._others or self._optional) and (self._room is None or state.rest < self._room)
 
     def _next_of(self, state: _State) -> Symbol:
         known = self._next.get(state)
@@ -172,7 +238,12 @@ class _Object:
             builder, spacing = self._builder, self._emitter.spacing
             known = self._rest[state] = builder.declare("rest")
             ways: list[list[Symbol]] = []
-            more = state.place < len(self._named) or len(state.used) < len(self._few) or bool(self._others)
+            more = (
+                state.place < len(self._listed)
+                or state.required < len(self._required)
+                or len(state.used) < len(self._few)
+                or self._has_room(state)
+            )
             if self._may_go_on(state) and more:
                 comma = builder.terminal(builder.pool.concat(spacing.comma, builder.pool.literal(b'"')))
                 ways.append([comma, self._next_of(state)])
@@ -183,29 +254,56 @@ class _Object:
 
     def _define(self, state: _State) -> None:
         ways: list[list[Symbol]] = []
-        count = min(state.members + 1, self._cap)
+        after = state._replace(members=min(state.members + 1, self._cap))
         if not self._may_go_on(state):
             pass
-        elif state.place < len(self._named):
-            member = self._named[state.place]
+        elif state.place < len(self._listed):
+            member = self._listed[state.place]
             for goal, still_open in self._demands(member, state.open):
-                after = self._rest_of(_State(state.place + 1, count, still_open, kept=state.kept))
-                ways.append([self._emitter.key(member.name), self._emitter.value(goal), after])
+                behind = self._rest_of(after._replace(place=state.place + 1, open=still_open))
+                ways.append([self._emitter.key(member.name), self._emitter.value(goal), behind])
             if not member.required:
                 ways.append([self._next_of(state._replace(place=state.place + 1))])
         else:
-            for index, member in enumerate(self._few):
-                if index not in state.used:
-                    for goal, still_open in self._demands(member, state.open):
-                        used = state.used | {index}
-                        after = self._rest_of(_State(state.place, count, still_open, used, state.kept))
-                        ways.append([self._emitter.key(member.name), self._emitter.value(goal), after])
-            for other in self._others:
-                for keys, goal, still_open in self._other_demands(other, state):
-                    met = {index for index in state.open - still_open if self._shape.somes[index].goal}
-                    after = self._rest_of(_State(state.place, count, still_open, state.used, state.kept | met))
-                    ways.append([self._key_symbol(keys), self._emitter.value(goal), after])
+            ways = self._in_any_order(state, after)
         self._builder.define(self._next[state], *ways)
+
+    def _in_any_order(self, state: _State, after: _State) -> list[list[Symbol]]:
+        """The members that may come wherever they like."""
+        ways: list[list[Symbol]] = []
+        if state.required < len(self._required):
+            for symbol, still_open in self._group(True, state.open):
+                ways.append([symbol, self._rest_of(after._replace(required=state.required + 1, open=still_open))])
+        for index, member in enumerate(self._few):
+            if index not in state.used:
+                for goal, still_open in self._demands(member, state.open):
+                    behind = self._rest_of(after._replace(open=still_open, used=state.used | {index}))
+                    ways.append([self._emitter.key(member.name), self._emitter.value(goal), behind])
+        if self._has_room(state):
+            if self._room is not None:
+                after = after._replace(rest=state.rest + 1)
+            for symbol, still_open in self._group(False, state.open):
+                ways.append([symbol, self._rest_of(after._replace(open=still_open))])
+        return ways
+
+    def _group(self, required: bool, open_: frozenset[int]) -> list[tuple[Symbol, frozenset[int]]]:
+        """The required members in any order, or all the others: a rule for each set of demands left open."""
+        known = self._groups.get((required, open_))
+        if known is None:
+            emitter = self._emitter
+            ways: dict[frozenset[int], list[list[Symbol]]] = {}
+            for member in self._required if required else self._optional:
+                for goal, still_open in self._demands(member, open_):
+                    ways.setdefault(still_open, []).append([emitter.key(member.name), emitter.value(goal)])
+            for other in () if required else self._others:
+                for language, goal, still_open in self._other_demands(other, open_):
+                    ways.setdefault(still_open, []).append([self._key_symbol(language), emitter.value(goal)])
+            known = self._groups[required, open_] = []
+            for still_open, alternatives in ways.items():
+                symbol = self._builder.declare("members")
+                self._builder.define(symbol, *alternatives)
+                known.append((symbol, still_open))
+        return known
 
     def _key_symbol(self, language: Rx) -> Symbol:
         if language not in self._keys:
@@ -213,7 +311,7 @@ class _Object:
         return self._keys[language]
 
     def _demands(self, member: Named, open_: frozenset[int]) -> list[tuple[Goal, frozenset[int]]]:
-        """The ways to take a declared member: meeting none of the open demands, or some of them."""
+        """The ways to take a given member: meeting none of the open demands, or some of them."""
         ways = [(member.goal, open_)]
         for index in sorted(open_):
             some = self._shape.somes[index]
@@ -221,38 +319,61 @@ class _Object:
                 ways.extend([(join_goals(goal, some.goal), left - {index}) for goal, left in ways])
         return ways
 
-    def _other_demands(self, other: Other, state: _State) -> list[tuple[Rx, Goal, frozenset[int]]]:
-        """The same for any other member. It may have the name that met a demand, so it must meet that one too."""
+    def _other_demands(self, other: Other, open_: frozenset[int]) -> list[tuple[Rx, Goal, frozenset[int]]]:
+        """The same for any other member."""
         languages = self._emitter.languages
-        ways = [(other.language, other.goal, state.open)]
-        for index in sorted(state.kept):
+        ways = [(other.language, other.goal, open_)]
+        for index in sorted(open_):
             some = self._shape.somes[index]
-            outside = languages.complement(some.language)
-            inside = [
-                (languages.all_of((language, some.language)), join_goals(goal, some.goal), left)
-                for language, goal, left in ways
-            ]
-            ways = [(languages.all_of((language, outside)), goal, left) for language, goal, left in ways]
-            ways = [way for way in ways + inside if not languages.is_empty(way[0])]
-        for index in sorted(state.open):
-            some = self._shape.somes[index]
-            ways.extend(
-                [
-                    (
-                        languages.all_of((language, some.language)),
-                        join_goals(goal, some.goal),
-                        left - {index},
-                    )
-                    for language, goal, left in ways
-                ]
-            )
+            for language, goal, left in list(ways):
+                inside = languages.all_of((language, some.language))
+                if not languages.is_empty(inside):
+                    ways.append((inside, join_goals(goal, some.goal), left - {index}))
         return ways
 
     def _too_large(self) -> UnsupportedConstraint:
         location = self._shape.origin.pointer if self._shape.origin else ""
+        keyword = "minProperties" if self._cap else "key_order" if self._any_order else "properties"
         return UnsupportedConstraint(
             f"the object at {location or 'the top'} needs more than {MAX_STATES} states",
-            keyword="minProperties" if self._cap else "properties",
+            keyword=keyword,
             location=location,
             param="schema",
         )
+
+
+def _singled_out(
+    shape: ObjectShape, others: Sequence[Other], languages: Languages
+) -> tuple[list[Named], list[Other]]:
+    """Names that only a demand tells from others, where it has few: taken one by one, so that it cannot lose them
+    all.
+
+    What is left of the other names meets a demand by endlessly many names, or by none.
+    """
+    few: list[Named] = []
+    for some in shape.somes:
+        rest: list[Other] = []
+        for other in others:
+            shared = languages.all_of((other.language, some.language))
+            if languages.is_empty(shared) or count_strings(languages.pool, shared) is None:
+                rest.append(other)
+                continue
+            names = languages.few(shared, MAX_FEW - len(few))
+            if names is None:
+                raise _too_many_names(shape, some)
+            few.extend(Named(name, other.goal, False) for name in names)
+            left = languages.all_of((other.language, languages.complement(some.language)))
+            if not languages.is_empty(left):
+                rest.append(Other(left, other.goal))
+        others = rest
+    return few, list(others)
+
+
+def _too_many_names(shape: ObjectShape, some: SomeRule) -> UnsupportedConstraint:
+    why = f"its negation asks for a member out of more than {MAX_FEW} names that are not declared"
+    if some.blame is not None:
+        schema, keyword = some.blame
+        return schema.refuse(keyword, why)
+    if shape.origin is not None:
+        return shape.origin.refuse("propertyNames", why)
+    return UnsupportedConstraint(f"propertyNames: {why}", keyword="propertyNames", param="schema")

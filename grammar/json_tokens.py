@@ -1,0 +1,155 @@
+"""The tokens of a vocabulary by what they can do to a JSON text: which hold a whole string, or the rest of one.
+
+A repeated name or item spoils few tokens of a mask, and they are found from the side of what was seen: given a
+string, which tokens begin with its rest and a closing quote, which hold it between quotes. What is found is a list
+of suspects, too long rather than too short; whether one is guilty is for the tracker and the automaton to say.
+
+Strings have more than one spelling (see ``languages.py``: control characters and ``/``), and every spelling counts.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from radixrt.grammar.vocab import Vocabulary
+
+__all__ = ["JsonTokens", "spellings_of"]
+
+_PRIVATE = re.compile(rb"[\xfe\xff]")
+_DELIMITERS: Final = b" \t\n\r,]}"
+_INNER_END = re.compile(rb"[\]}]|[0-9][ \t\n\r,\]}]|true|false|null")  # where what is no string may end
+_NUMBER_LAST = re.compile(rb"[\[,: \t\n\r]-?[0-9][0-9.eE+\-]*$")
+_HIGHEST = b"\xff"  # above any byte of a text
+_SHORT_ESCAPES: Final = {8: b"b", 9: b"t", 10: b"n", 12: b"f", 13: b"r"}
+
+
+def _escapes() -> dict[int, tuple[bytes, ...]]:
+    found: dict[int, tuple[bytes, ...]] = {34: (b'\\"',), 92: (b"\\\\",), 47: (b"/", b"\\/")}
+    for byte in range(0x20):
+        lower = b"\\u%04x" % byte
+        forms = {lower, b"\\u%04X" % byte}
+        if byte in _SHORT_ESCAPES:
+            forms.add(b"\\" + _SHORT_ESCAPES[byte])
+        found[byte] = tuple(sorted(forms))
+    return found
+
+
+_ESCAPES: Final = _escapes()
+_SPECIAL = re.compile(rb'[\x00-\x1f"\\/]')
+
+
+def spellings_of(byte: int) -> tuple[bytes, ...]:
+    """How one byte of a string's UTF-8 may stand in JSON text."""
+    return _ESCAPES.get(byte) or (bytes((byte,)),)
+
+
+class _Sorted:
+    """Byte strings with the tokens they stand for, in order."""
+
+    def __init__(self, pairs: Sequence[tuple[bytes, int]]) -> None:
+        ordered = sorted(pairs)
+        self.keys = [key for key, _ in ordered]
+        self.tokens = [token for _, token in ordered]
+
+    def beginning(self, prefix: bytes) -> list[int]:
+        """The tokens whose string begins with ``prefix``."""
+        low = bisect_left(self.keys, prefix)
+        if low == len(self.keys) or not self.keys[low].startswith(prefix):
+            return []
+        return self.tokens[low : bisect_left(self.keys, prefix + _HIGHEST, low)]
+
+    def along(self, rest: bytes, tail: bytes, *, tight: bool) -> list[int]:
+        """The tokens whose string begins with a spelling of ``rest`` and a quote.
+
+        ``tail`` is the part of the spelling of the first byte that is there already. ``tight``: also the tokens
+        whose string is the beginning of a spelling of ``rest``.
+        """
+        if not tight and not tail and _SPECIAL.search(rest) is None:
+            return self.beginning(rest + b'"')
+        found: list[int] = []
+        todo = [(0, b"")]
+        while todo:
+            index, spelled = todo.pop()
+            low = bisect_left(self.keys, spelled)
+            if low == len(self.keys) or not self.keys[low].startswith(spelled):
+                continue
+            if tight and spelled:
+                found += self.exactly(spelled, low)
+            if index == len(rest):
+                if not (tail and not rest):
+                    found += self.beginning(spelled + b'"')
+                continue
+            skipped = tail if index == 0 else b""
+            for form in spellings_of(rest[index]):
+                if form.startswith(skipped):
+                    left = form[len(skipped) :]
+                    todo.append((index + 1, spelled + left))
+                    if tight:
+                        for cut in range(1, len(left)):
+                            found += self.exactly(spelled + left[:cut], low)
+        return found
+
+    def exactly(self, key: bytes, low: int = 0) -> list[int]:
+        """The tokens whose string is ``key``; none of them stands before ``low``."""
+        low = bisect_left(self.keys, key, low)
+        high = low
+        while high < len(self.keys) and self.keys[high] == key:
+            high += 1
+        return self.tokens[low:high]
+
+
+class JsonTokens:
+    """One per vocabulary; immutable.
+
+    ``repeating``: tokens in which one string stands between quotes twice. ``closing``: tokens that end a string and
+    hold another one whole. ``ending``: tokens in which an array, an object, a literal or (behind its last digit) a
+    number may end. ``numeric``: those made of nothing but characters of numbers. ``number_last``: those that end in
+    a number that begins in them. ``delimiting``: bits (uint32 words) of the tokens that begin with what may
+    follow a number.
+    """
+
+    def __init__(self, vocab: Vocabulary) -> None:
+        texts = [(data, i) for i, data in enumerate(vocab.tokens) if data and _PRIVATE.search(data) is None]
+        self._texts = _Sorted(texts)
+        quoted = [(data, i) for data, i in texts if b'"' in data]
+        self._behind_quotes = _Sorted(
+            [(data[m.end() :], i) for data, i in quoted for m in re.finditer(b'"', data) if m.end() < len(data)]
+        )
+        self.repeating = tuple(i for data, i in quoted if _repeats(data))
+        self.closing = tuple(i for data, i in quoted if data.count(b'"') >= 3)
+        self.ending = tuple(i for data, i in texts if _INNER_END.search(data) is not None)
+        self.numeric = tuple(i for data, i in texts if not data.strip(b"+-.0123456789eE"))
+        self.number_last = tuple(i for data, i in texts if _NUMBER_LAST.search(data) is not None)
+        self.delimiting: npt.NDArray[np.uint32] = np.zeros(vocab.words, np.uint32)
+        for data, i in texts:
+            if data[0] in _DELIMITERS:
+                self.delimiting[i >> 5] |= np.uint32(1 << (i & 31))
+        self.delimiting.flags.writeable = False
+
+    def holding(self, text: bytes, *, tight: bool = False) -> tuple[int, ...]:
+        """The tokens in which a quote, ``text`` and a quote may stand (``tight``: or a quote and its beginning)."""
+        return tuple(self._behind_quotes.along(text, b"", tight=tight))
+
+    def finishing(self, rest: bytes, tail: bytes = b"", *, tight: bool = False) -> list[int]:
+        """The tokens that begin with the rest of a string and a quote; see ``_Sorted.along``."""
+        return self._texts.along(rest, tail, tight=tight)
+
+    def beginning(self, prefix: bytes) -> list[int]:
+        """The tokens that begin so."""
+        return self._texts.beginning(prefix)
+
+    def exactly(self, text: bytes) -> list[int]:
+        """The tokens that are ``text``."""
+        return self._texts.exactly(text)
+
+
+def _repeats(data: bytes) -> bool:
+    """Whether some string could stand between quotes twice; which quotes open one is not looked at."""
+    inner = data.split(b'"')[1:-1]
+    return len(set(inner)) < len(inner) or (len(inner) > 1 and b"\\" in data)
