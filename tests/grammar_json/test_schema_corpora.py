@@ -27,8 +27,8 @@ pytestmark = pytest.mark.corpus
 
 RATCHETS = Path(__file__).parent / "ratchets"
 END = 256
-# Of the schemas with documents and of the required tests of the suite. What is missing is refused by name or written
-# in another order or spelling. A test that means ``format`` as a remark asks for the contrary of our policy.
+# Of the schemas with documents and of the required tests of the suite. What is missing is refused by name or
+# written in another order or spelling. A test that means ``format`` as a remark asks for the contrary of our policy.
 SAMPLE_SHARE = 0.949
 SUITE_SHARE = 0.94
 
