@@ -119,8 +119,8 @@ def test_any_text_is_any_valid_text(bytes_compiler: Compiler) -> None:
     [
         ("regex", "regex", [r"[^\s\S]", "(", "(?!)", "a++a", r"(a)\1", "a" * 10**7]),
         ("ebnf", "grammar", ["root ::= root", "root ::= (", "", 'root ::= "a" root', "a ::= b", "x" * 10**7]),
-        ("lark", "grammar", ['start: "a"']),
-        ("structural_tag", "grammar", ["{}"]),
+        ("lark", "grammar", ["start: start", "start: (", "", "start: a", "start: /(/", "%declare X", "x" * 10**7]),
+        ("structural_tag", "grammar", ["{}", "{", "[]", '{"format":{"type":"or"}}', '{"x":1}', "x" * 10**7]),
         (
             "json_schema",
             "schema",
@@ -149,9 +149,9 @@ def test_errors_in_choices_name_them(bytes_compiler: Compiler) -> None:
 def test_dispatch(bytes_compiler: Compiler) -> None:
     assert bytes_compiler.compile(Constraint(kind="choices", choices=("x", "y"))).matches("y")
     assert bytes_compiler.compile(Constraint(kind="ebnf", source='root ::= "x"')).matches("x")
-    for kind in ("lark", "structural_tag"):
-        with pytest.raises(UnsupportedConstraint):
-            bytes_compiler.compile(Constraint(kind=kind, source="x"))  # type: ignore[arg-type]
+    assert bytes_compiler.compile(Constraint(kind="lark", source='start: "x"')).matches("x")
+    tag = '{"format": {"type": "const_string", "value": "x"}}'
+    assert bytes_compiler.compile(Constraint(kind="structural_tag", source=tag)).matches("x")
     with pytest.raises(UnsatisfiableConstraint):
         bytes_compiler.compile(Constraint(kind="regex", source="(?!)"))
 
