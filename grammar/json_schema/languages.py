@@ -19,7 +19,7 @@ from typing import Final
 from radixrt.errors import InvalidRequest, UnsupportedConstraint
 from radixrt.grammar.json_schema.formats import FORMATS, format_language
 from radixrt.grammar.regex import ecma_search
-from radixrt.grammar.rx import EMPTY, NONE, Pool, Rx
+from radixrt.grammar.rx import NONE, Pool, Rx
 from radixrt.grammar.utf8 import ALL_CHARACTERS
 
 __all__ = ["Languages"]
@@ -39,8 +39,7 @@ class Languages:
         self.pool = pool
         self.text = pool.text
         self._refuse_unknown = unknown_format == "refuse"
-        self._bytes = [pool.byte_set(1 << byte) for byte in range(256)]
-        self._images = self._spellings_of_bytes()
+        self._images_of_bytes: list[Rx] = []
         self._patterns: dict[str, Rx] = {}
         self._members: dict[tuple[Rx, str], bool] = {}
         self._formats: dict[str, Rx] = {}
@@ -95,20 +94,17 @@ class Languages:
 
     def any_of(self, texts: Sequence[str]) -> Rx:
         """Exactly these values."""
-        pool = self.pool
-        found = pool.alt(*map(self._literal, texts))
+        found = self.pool.one_of([text.encode() for text in texts])
         self._texts.add(found)
-        self._spellings[found] = lambda: pool.alt(*map(self._any_spelling, texts))
+        self._spellings[found] = lambda: self._any_spelling(texts)
         return found
 
-    def _literal(self, text: str, tail: Rx = EMPTY) -> Rx:
-        """These bytes and then ``tail``, joined in one go."""
-        return self.pool.concat(*map(self._bytes.__getitem__, text.encode()), tail)
-
-    def _any_spelling(self, text: str) -> Rx:
-        if _NEEDS_SPELLING.search(text) is None:
-            return self._literal(text)
-        return self.pool.concat(*map(self._images.__getitem__, text.encode()))
+    def _any_spelling(self, texts: Sequence[str]) -> Rx:
+        escaped = [text for text in texts if _NEEDS_SPELLING.search(text) is not None]
+        plain = [text.encode() for text in texts if _NEEDS_SPELLING.search(text) is None]
+        pool = self.pool
+        images = (pool.concat(*map(self._images.__getitem__, text.encode())) for text in escaped)
+        return pool.alt(pool.one_of(plain), *images)
 
     # --- algebra --------------------------------------------------------------------------------------------
 
@@ -192,22 +188,35 @@ class Languages:
 
     def exactly(self, text: str) -> Rx:
         """The canonical JSON text of one string, quotes included."""
-        return self._literal(json.dumps(text, ensure_ascii=False))
+        return self.pool.literal(json.dumps(text, ensure_ascii=False).encode())
+
+    def exactly_one_of(self, texts: Iterable[str]) -> Rx:
+        """The canonical JSON text of one of some strings, quotes included."""
+        return self.pool.one_of([json.dumps(text, ensure_ascii=False).encode() for text in texts])
 
     def after_quote(self, text: str, tail: Rx) -> Rx:
         """The same without the opening quote, and then ``tail``."""
-        return self._literal(json.dumps(text, ensure_ascii=False)[1:], tail)
+        pool = self.pool
+        return pool.concat(pool.literal(json.dumps(text, ensure_ascii=False)[1:].encode()), tail)
+
+    @property
+    def _images(self) -> list[Rx]:
+        """The spellings of each byte of a value."""
+        if not self._images_of_bytes:
+            self._images_of_bytes = self._spellings_of_bytes()
+        return self._images_of_bytes
 
     def _spellings_of_bytes(self) -> list[Rx]:
         pool = self.pool
-        images = list(self._bytes)
+        alone = [pool.byte_set(1 << byte) for byte in range(256)]
+        images = list(alone)
         hexadecimal = [pool.byte_set(_mask({d, d.upper()})) for d in "0123456789abcdef"]
         prefix = [images[byte] for byte in rb"\u00"]
         backslash = images[ord("\\")]
         for byte in range(0x20):
             images[byte] = pool.concat(*prefix, hexadecimal[byte >> 4], hexadecimal[byte & 15])
             if byte in _SHORT_ESCAPES:
-                images[byte] = pool.alt(pool.concat(backslash, self._bytes[_SHORT_ESCAPES[byte]]), images[byte])
+                images[byte] = pool.alt(pool.concat(backslash, alone[_SHORT_ESCAPES[byte]]), images[byte])
         for byte in b'"\\':
             images[byte] = pool.literal(b"\\" + bytes([byte]))
         slash = ord("/")

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from decimal import Decimal, InvalidOperation
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from radixrt.errors import InvalidRequest, UnsupportedConstraint
 
@@ -40,6 +40,7 @@ MAX_DEPTH: Final = 128  # nesting of a schema document; real ones stay below 50
 MAX_NODES: Final = 500_000  # values in a schema document, so that a Python object shared by itself ends
 MAX_EXPONENT: Final = 400  # a number that takes part in a constraint lies within 10**±400
 _STRING_OR_BRACKET: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
+_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")  # a pair of escapes is no lone one, but rare
 MAX_DIGITS: Final = 1000
 _INT_DIGITS: Final = 1000  # longer integers are held as Decimal: int(str) is quadratic and limited
 
@@ -64,7 +65,7 @@ def parse_json(text: str) -> JsonValue:
         raise InvalidRequest(
             f"the schema is not JSON: {error.msg} at line {error.lineno}, column {error.colno}", param="schema"
         ) from None
-    return from_python(value)
+    return value if _SURROGATE.search(text) is None else from_python(value)
 
 
 def _check_text_depth(text: str) -> None:
@@ -119,40 +120,57 @@ def from_python(value: object) -> JsonValue:
         InvalidRequest: something in it is not JSON (NaN, a name that is no string, a lone surrogate).
         UnsupportedConstraint: it is nested deeper than ``MAX_DEPTH`` or has more than ``MAX_NODES`` values.
     """
-    top: list[JsonValue] = [None]
-    todo: list[tuple[object, tuple[str | int, ...], Callable[[JsonValue], None]]] = [
-        (value, (), lambda made: top.__setitem__(0, made))
-    ]
+    top: list[JsonValue] = [value]
+    todo: list[tuple[Any, _Place]] = [(top, _Place(None, "", -1))]  # copied containers whose parts are not yet
     count = 0
     while todo:
-        item, path, put = todo.pop()
-        count += 1
+        box, place = todo.pop()
+        count += len(box)
         if count > MAX_NODES:
             raise UnsupportedConstraint(
                 f"the schema has more than {MAX_NODES} values", keyword="size", location="", param="schema"
             )
-        if len(path) > MAX_DEPTH:
-            raise _too_deep(pointer_to(path))
-        if isinstance(item, dict | Mapping):
-            # Names are placed at once, in order; their values are filled in as the work list gets to them.
-            made_object: dict[str, JsonValue] = {}
-            for key in item:
-                made_object[_checked_string(key, path)] = None
-            put(made_object)
-            todo.extend(
-                (item[key], (*path, key), lambda made, box=made_object, at=key: box.__setitem__(at, made))  # type: ignore[misc]
-                for key in item
-            )
-        elif isinstance(item, list | tuple):
-            made_array: list[JsonValue] = [None] * len(item)
-            put(made_array)
-            todo.extend(
-                (part, (*path, at), lambda made, box=made_array, at=at: box.__setitem__(at, made))  # type: ignore[misc]
-                for at, part in enumerate(item)
-            )
-        else:
-            put(_scalar(item, path))
+        if place.depth >= MAX_DEPTH and box:
+            raise _too_deep(pointer_to((*place.path(), next(iter(box)) if isinstance(box, dict) else 0)))
+        for key, part in box.items() if isinstance(box, dict) else enumerate(box):
+            kind = type(part)
+            if kind is str and part.isascii():
+                continue
+            if kind is dict or kind is list or isinstance(part, Mapping | list | tuple):
+                inner = _Place(place, key, place.depth + 1)
+                copied = _copied(part, inner)
+                box[key] = copied
+                todo.append((copied, inner))
+            elif kind is not int and kind is not bool and part is not None:
+                box[key] = _scalar(part, _Place(place, key, 0).path())
     return top[0]
+
+
+class _Place(NamedTuple):
+    """Where a container stands: in which one, and under which name or index. The top is in a list of its own."""
+
+    parent: _Place | None
+    key: str | int
+    depth: int
+
+    def path(self) -> tuple[str | int, ...]:
+        keys: list[str | int] = []
+        place = self
+        while place.parent is not None:
+            keys.append(place.key)
+            place = place.parent
+        return tuple(reversed(keys[:-1]))
+
+
+def _copied(container: Mapping[Any, object] | list[object] | tuple[object, ...], place: _Place) -> JsonValue:
+    """A dict or list of the same parts, whose names are checked."""
+    if isinstance(container, list | tuple):
+        return list(container)
+    made = dict(container)
+    for key in made:
+        if type(key) is not str or not key.isascii():
+            return {_checked_string(key, place.path()): container[key] for key in made}
+    return made
 
 
 def _scalar(item: object, path: tuple[str | int, ...]) -> JsonValue:

@@ -17,11 +17,14 @@ from radixrt.grammar.vocab import Vocabulary
 BYTES: Final = Vocabulary([bytes([byte]) for byte in range(256)] + [None], eos_ids=[256])
 
 
+STEP_FUEL: Final = 5_000_000  # for whole texts
+
+
 class Language:
     """The JSON texts of a schema."""
 
     def __init__(self, schema: Any, **options: Any) -> None:
-        limits = GrammarLimits()
+        limits = options.pop("limits", GrammarLimits(step_fuel=STEP_FUEL))
         grammar = json_schema_grammar(schema, limits=limits, **options)
         self.compiled = CompiledGrammar(grammar, BYTES, limits, SharedRows(limits.shared_rows_bytes))
 
