@@ -36,5 +36,7 @@ def choices_grammar(pool: Pool, choices: Sequence[str], limits: GrammarLimits) -
         spellings = [choice.encode() for choice in choices]
     except UnicodeEncodeError as error:
         raise InvalidRequest("a choice holds a lone surrogate, which is no text", param="choices") from error
+    # The work is in proportion to the text, which has a limit of its own; the usual fuel serves 100,000 bytes.
+    pool.refill(limits.compile_fuel * (1 + sum(map(len, spellings)) // 100_000), "compile_fuel")
     builder = GrammarBuilder(pool)
     return builder.build(builder.terminal(pool.one_of(spellings)))

@@ -41,6 +41,24 @@ def test_many_choices_share_beginnings_and_endings(byte_vocab: Vocabulary) -> No
     assert not grammar.matches("item number 10000 of the list")
 
 
+def test_thousands_of_long_choices_without_anything_in_common(bytes_compiler: Compiler) -> None:
+    rng = random.Random(3)
+    choices = ["".join(rng.choices("abcdefghé 日", k=30)) for _ in range(4_000)]
+    grammar = bytes_compiler.choices(choices)
+    assert all(map(grammar.matches, choices[::50]))
+    assert not grammar.matches(choices[0][:-1] + "x")
+
+
+def test_choices_that_begin_alike(bytes_compiler: Compiler) -> None:
+    choices = ["a" * n for n in (1, 2, 5, 100)]
+    grammar = bytes_compiler.choices(choices)
+    assert [n for n in range(110) if grammar.matches("a" * n)] == [1, 2, 5, 100]
+    matcher = grammar.matcher()
+    assert matcher.accept(ord("a"))
+    assert matcher.is_accepting
+    assert not matcher.is_complete
+
+
 def test_long_choices(bytes_compiler: Compiler) -> None:
     choices = ["x" * 4_000 + end for end in "ab"]
     grammar = bytes_compiler.choices(choices)
