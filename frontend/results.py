@@ -5,15 +5,15 @@ Knows nothing about when events arrive.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any, overload
 
 from radixrt.api import FinishReason, NodeEvent, Sample, TokenLogprob, Usage
 from radixrt.errors import Cancelled, IncompleteOutput, RadixrtError, UnknownName
 from radixrt.frontend.notes import note
 from radixrt.frontend.recording import Record, located
+from radixrt.outputs import shortened, value_of_sample
 
 __all__ = ["NodeResult", "Nodes", "text_of", "value_of"]
 
@@ -50,36 +50,14 @@ def _raise_error(record: Record, event: NodeEvent) -> None:
             raise located(RadixrtError("generation failed").to_info(), record)
 
 
-_WHY: Mapping[FinishReason, str] = MappingProxyType(
-    {
-        FinishReason.LENGTH: "reached max_tokens before its output was complete",
-        FinishReason.NO_LEGAL_TOKEN: "had no legal token left before its output was complete",
-    }
-)
-
-
 def _sample_value(record: Record, sample: Sample) -> Any:
-    reason = sample.finish_reason
-    constrained = record.output is not None
-    if not sample.is_complete and (constrained or reason == FinishReason.NO_LEGAL_TOKEN):
-        error = IncompleteOutput(
-            f"{_WHY.get(reason, 'did not finish')}: {_shortened(sample.text)!r}",
-            text=sample.text,
-            finish_reason=str(reason),
-            param=record.name,
-        )
-        raise located(error.to_info(), record)
-    if record.output is None:
-        return sample.text
     try:
-        return record.output.parse(sample.text)
+        return value_of_sample(sample, record.output, param=record.name)
+    except IncompleteOutput as error:
+        raise located(error.to_info(), record) from None
     except Exception as error:  # a validator of the person's own type, which no schema can express
-        note(error, "text", f"{record.label} at {record.source} wrote {_shortened(sample.text)!r}")
+        note(error, "text", f"{record.label} at {record.source} wrote {shortened(sample.text)!r}")
         raise
-
-
-def _shortened(text: str, limit: int = 80) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +123,7 @@ class NodeResult:
         return value_of(self.record, self.event)
 
     def __repr__(self) -> str:
-        state = f"error={self.error.code}" if self.error else f"{self.finish_reason} {_shortened(self.text)!r}"
+        state = f"error={self.error.code}" if self.error else f"{self.finish_reason} {shortened(self.text)!r}"
         return f"<{self.kind} {self.name!r} {state}>"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from radixrt.api import FinishReason, NodeEvent, Sample, TokenLogprob, Usage
 from radixrt.arguments import OutputType
-from radixrt.errors import IncompleteOutput
+from radixrt.outputs import value_of_sample
 
 __all__ = ["Generation"]
 
@@ -56,23 +56,12 @@ class Generation:
     def value(self) -> Any:
         """The parsed output (the text, without a constraint); with ``n > 1`` the list of all.
 
-        Raises ``IncompleteOutput`` when a constrained output did not finish; its ``param`` is the argument that
-        constrained it.
+        Raises ``IncompleteOutput`` when a constrained output did not finish, whose ``param`` is the argument that
+        constrained it, or when any output had no legal token left.
         """
-        values = [self._parsed(sample) for sample in self.samples]
+        param = None if self._output is None else self._output.argument
+        values = [value_of_sample(sample, self._output, param=param) for sample in self.samples]
         return values[0] if len(values) == 1 else values
-
-    def _parsed(self, sample: Sample) -> Any:
-        if self._output is None:
-            return sample.text
-        if not sample.is_complete:
-            raise IncompleteOutput(
-                f"the output ended ({sample.finish_reason}) before it was complete",
-                text=sample.text,
-                finish_reason=str(sample.finish_reason),
-                param=self._output.argument,
-            )
-        return self._output.parse(sample.text)
 
     def __repr__(self) -> str:
         return f"Generation(text={self.text!r}, finish_reason={self.finish_reason.value!r})"

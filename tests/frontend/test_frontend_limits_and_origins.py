@@ -228,6 +228,7 @@ def test_one_exception_object_of_many_rows_keeps_one_note(fake: Any) -> None:
     assert "elsewhere" in note
 
 
+@pytest.mark.filterwarnings("ignore::radixrt.python_types.UncheckedValidatorWarning")
 def test_one_exception_object_of_a_validator_keeps_one_note_of_each_kind(fake: Any) -> None:
     error = RuntimeError("the same each time")
     error.add_note("the person's own note")

@@ -1,0 +1,255 @@
+"""What has no exact constraint is refused at the call by name and field; a person's own validators are named."""
+
+from __future__ import annotations
+
+import collections.abc
+import datetime
+import decimal
+import enum
+import fractions
+import functools
+import pathlib
+import re
+import typing
+import warnings
+import zoneinfo
+from collections.abc import Callable
+from typing import Annotated, Any, Generic, Literal, TypeVar, cast
+
+import annotated_types as at
+import pydantic
+import pytest
+from pydantic import Field
+
+from radixrt.arguments import output_type
+from radixrt.errors import InvalidRequest, UnsupportedConstraint
+from radixrt.python_types import UncheckedValidatorWarning, json_schema_of
+
+T = TypeVar("T")
+
+
+class Pair(enum.Enum):
+    A = (1, 2)
+
+
+class Color(enum.Enum):
+    RED = "red"
+
+
+class Cat(pydantic.BaseModel):
+    kind: Literal["cat"]
+
+
+class Dog(pydantic.BaseModel):
+    kind: Literal["dog"]
+
+
+def kind_of(value: Any) -> str:
+    return "cat"
+
+
+def even(value: int) -> int:
+    if value % 2:
+        raise ValueError("odd")
+    return value
+
+
+def tagged(choice: Any, tag: str) -> Any:
+    return Annotated[choice, pydantic.Tag(tag)]
+
+
+ONE_DAY = datetime.timedelta(days=1)
+REFUSED: list[tuple[Any, str]] = [
+    (Annotated[str, at.Predicate(str.islower)], "Predicate(str.islower)"),
+    (Annotated[int, at.Not(bool)], "Predicate(bool)"),
+    (Annotated[datetime.timedelta, at.Gt(ONE_DAY)], "gt of a timedelta"),
+    (Annotated[fractions.Fraction, Field(ge=1)], "ge"),
+    (pydantic.FilePath, "PathType.validate_file"),
+    (pydantic.NewPath, "PathType.validate_new"),
+    (pydantic.Json[int], "json"),
+    (pydantic.Base64Str, "EncodedStr.decode_str"),
+    (pydantic.ImportString, "import_string"),
+    (pydantic.IPvAnyNetwork, "IPvAnyNetwork._validate"),
+    (re.Pattern, "pattern_either_validator"),
+    (zoneinfo.ZoneInfo, "validate_str_is_valid_iana_tz"),
+    (type[int], "int"),
+    (collections.abc.Hashable, "Hashable"),
+    (Callable[[], int], "callable"),
+    (Pair, repr(Pair.A)),
+    (Literal[Color.RED], "Color.RED of a Literal"),
+    (Literal[b"x"], "b'x'"),
+    (Annotated[int, pydantic.PlainValidator(even)], "even"),
+    (Annotated[tagged(Cat, "cat") | tagged(Dog, "dog"), pydantic.Discriminator(kind_of)], "Discriminator(kind_of)"),
+    (Annotated[str, Field(pattern="[a-z&&[^b]]")], "pattern '[a-z&&[^b]]': an operation on classes at column 4"),
+    (Annotated[str, pydantic.StringConstraints(pattern=re.compile(r"(a)\1"))], "a back-reference"),
+    (set[list[int]], "a set of list"),
+    (set[Cat], "a set of model"),
+    (frozenset[Any], "a set of any"),
+    (Annotated[set[float], Field(min_length=2)], "min_length"),
+    (dict[float, int], "keys of type float"),
+    (dict[tuple[int, int], int], "keys of type tuple"),
+    (dict[Literal[1, "a"], int], "keys of type literal"),
+    (
+        Annotated[
+            datetime.datetime,
+            at.Gt(datetime.datetime(2020, 1, 1)),
+            at.Lt(datetime.datetime(2021, 1, 1, tzinfo=datetime.UTC)),
+        ],
+        "bounds with and without an offset",
+    ),
+    (Annotated[decimal.Decimal, Field(gt=decimal.Decimal("0.12345678901234567891"))], "the bound"),
+]
+
+
+def refusal(kind: Any) -> UnsupportedConstraint:
+    with pytest.raises(UnsupportedConstraint) as caught:
+        json_schema_of(kind, param="schema")
+    return caught.value
+
+
+@pytest.mark.parametrize(("kind", "name"), REFUSED, ids=[name[:40] for _, name in REFUSED])
+def test_what_has_no_exact_schema_is_refused_by_name_and_field(kind: Any, name: str) -> None:
+    alone = refusal(kind)
+    assert name in str(alone)
+    assert alone.param == "schema"
+    assert alone.keyword is not None
+
+    inner = pydantic.create_model("Inner", field=(kind, ...))
+    outer = pydantic.create_model("Outer", many=(list[inner], ...))  # type: ignore[valid-type]
+    nested = refusal(outer)
+    assert str(nested.location).startswith("Outer.many[].field")
+    assert str(nested.location) in str(nested)
+
+
+class Aliases(pydantic.BaseModel):
+    a: int = Field(validation_alias=pydantic.AliasPath("x", 0))
+    b: int = Field(validation_alias="x")
+
+
+class Backwards(pydantic.BaseModel):
+    a: int = Field(validation_alias=pydantic.AliasPath("x", -1))
+
+
+class HiddenButNeeded(pydantic.BaseModel):
+    a: pydantic.json_schema.SkipJsonSchema[int]
+
+
+@pytest.mark.parametrize("kind", [Aliases, Backwards, HiddenButNeeded])
+def test_fields_that_cannot_all_be_read_are_refused(kind: Any) -> None:
+    assert refusal(kind).location
+
+
+@pytest.mark.parametrize(
+    "kind", [range, list[cast(Any, "NoSuchName")], object(), 5, print, functools.partial(even), Generic[T]]
+)
+def test_what_is_no_type_is_an_invalid_request(kind: Any) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        json_schema_of(kind, param="type")
+    assert caught.value.param == "type"
+    assert not isinstance(caught.value, UnsupportedConstraint)
+
+
+# --- validators ---------------------------------------------------------------------------------------------------
+
+
+class Checked(pydantic.BaseModel):
+    number: int
+    twice: Annotated[int, pydantic.AfterValidator(even)]
+    items: list[Annotated[str, pydantic.BeforeValidator(str)]] = []
+
+    @pydantic.field_validator("number")
+    @classmethod
+    def is_small(cls, value: int) -> int:
+        return value
+
+    @pydantic.model_validator(mode="after")
+    def is_whole(self) -> Checked:
+        return self
+
+    def model_post_init(self, context: Any, /) -> None:
+        pass
+
+
+@pydantic.dataclasses.dataclass
+class Built:
+    x: Annotated[int, pydantic.WrapValidator(lambda value, handler: handler(value))]
+
+    def __post_init__(self) -> None:
+        pass
+
+
+class WithPrivate(pydantic.BaseModel):
+    x: int
+    _y: int = pydantic.PrivateAttr(default=1)
+
+
+def named(kind: Any) -> list[str]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        output_type(schema=kind)
+    assert all(issubclass(entry.category, UncheckedValidatorWarning) for entry in caught)
+    assert all(entry.filename == __file__ for entry in caught)
+    return [part for entry in caught for part in str(entry.message).partition("fail them: ")[2].split("; ")]
+
+
+def test_validators_of_a_person_are_named_once_each_where_the_type_is_given() -> None:
+    assert sorted(named(Checked)) == [
+        "Checked.items[]: str (before)",
+        "Checked.number: Checked.is_small (after)",
+        "Checked.twice: even (after)",
+        "Checked: Checked.is_whole (after)",
+        "Checked: Checked.model_post_init (after)",
+    ]
+    assert sorted(named(list[Built])) == ["list[].x: <lambda> (wrap)", "list[]: Built.__post_init__ (after)"]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        WithPrivate,
+        pathlib.Path,
+        pydantic.SecretStr,
+        pydantic.HttpUrl,
+        collections.defaultdict[str, int],
+        Annotated[typing.Sequence[int], at.Len(1, 2)],
+        Annotated[int, pydantic.WithJsonSchema({"const": 4}), pydantic.AfterValidator(even)],
+    ],
+)
+def test_what_the_schema_says_whole_is_not_warned_of(kind: Any) -> None:
+    assert named(kind) == []
+
+
+def test_a_schema_that_a_person_states_is_taken_at_its_word() -> None:
+    stated = Annotated[re.Pattern, pydantic.WithJsonSchema({"type": "string", "pattern": "^a$"})]
+    source, _ = json_schema_of(stated, param="schema")
+    assert '"^a$"' in source
+
+
+def test_a_validator_that_states_its_input_is_served_and_named() -> None:
+    kind = Annotated[int, pydantic.PlainValidator(even, json_schema_input_type=Literal[2, 4])]
+    assert named(kind) == ["int: even (plain)"]
+
+
+def test_classes_are_closed_unless_they_allow_more(constrained: Callable[[Any], Any]) -> None:
+    class Open(pydantic.BaseModel, extra="allow"):
+        x: int
+
+    class Closed(pydantic.BaseModel):
+        x: int
+        inner: Open
+
+    found = constrained(Closed)
+    assert found.takes('{"x":1,"inner":{"x":1,"y":2}}')
+    assert not found.takes('{"x":1,"inner":{"x":1},"y":2}')
+
+
+def test_a_choice_by_tag_needs_its_tag_though_it_has_a_default(constrained: Callable[[Any], Any]) -> None:
+    class One(pydantic.BaseModel):
+        kind: Literal["one"] = "one"
+
+    class Two(pydantic.BaseModel):
+        kind: Literal["two"] = "two"
+
+    found = constrained(Annotated[One | Two, Field(discriminator="kind")])
+    assert found.takes('{"kind":"two"}')
+    assert not found.takes("{}")
