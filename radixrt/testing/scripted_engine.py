@@ -62,8 +62,13 @@ def scripted_runtime(
     tokenizer = tokenizer or ByteTokenizer()
     model = model or ScriptedModel(tokenizer.vocab_size, context_length, script=script)
     slots = config.max_total_tokens or total_slots
+    special = sorted(tokenizer.special_ids)
     vocabulary = Vocabulary(
-        tokenizer.tokens(), tokenizer.eos_ids, tuple(sorted(tokenizer.special_ids)), model.vocab_size
+        tokenizer.tokens(),
+        tokenizer.eos_ids,
+        special,
+        model.vocab_size,
+        special_names={name: i for i in special if (name := tokenizer.token_text(i))},
     )
     info = ModelInfo(
         name="scripted",

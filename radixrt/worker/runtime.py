@@ -136,7 +136,10 @@ def load_runtime(model: str, config: EngineConfig) -> Runtime:
     loaded.model.forbid([i for i in range(loaded.model.vocab_size) if i not in named])
     total_slots = config.max_total_tokens or loaded.default_total_slots
     scheduler = Scheduler(loaded.model, config, total_slots=total_slots)
-    vocabulary = Vocabulary(tokens, tokenizer.eos_ids, tuple(sorted(special)), loaded.model.vocab_size)
+    names = {name: i for i in special if (name := tokenizer.token_text(i))}
+    vocabulary = Vocabulary(
+        tokens, tokenizer.eos_ids, tuple(sorted(special)), loaded.model.vocab_size, special_names=names
+    )
     info = ModelInfo(
         name=source.name,
         architecture=loaded.architecture,
