@@ -28,7 +28,7 @@ from radixrt.grammar.regex_ecma import parse_ecma
 from radixrt.grammar.regex_python import parse_python
 from radixrt.grammar.rx import EMPTY, Pool, Rx
 
-__all__ = ["ecma_search", "regex_term"]
+__all__ = ["ecma_search", "regex_term", "searching_term"]
 
 _NEWLINE = ((10, 10),)
 
@@ -51,7 +51,12 @@ def ecma_search(pool: Pool, pattern: str, limits: GrammarLimits | None = None) -
     """
     limits = limits or GrammarLimits()
     _check_length(pattern, limits, "pattern")
-    return _translated(pool, _searching(parse_ecma(pattern, limits)))
+    return searching_term(pool, parse_ecma(pattern, limits))
+
+
+def searching_term(pool: Pool, node: Node) -> Rx:
+    """The texts in which a pattern that was read already is found somewhere."""
+    return _translated(pool, _searching(node))
 
 
 def _check_length(pattern: str, limits: GrammarLimits, param: str) -> None:

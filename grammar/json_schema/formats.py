@@ -7,11 +7,16 @@ right, and says so.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final
 
-from radixrt.grammar.regex import ecma_search
+from radixrt.grammar.json_schema.idn_labels import idn_hostname
+from radixrt.grammar.limits import GrammarLimits
+from radixrt.grammar.regex import searching_term
+from radixrt.grammar.regex_ast import Node
+from radixrt.grammar.regex_ecma import parse_ecma
 from radixrt.grammar.rx import Pool, Rx
 
 __all__ = ["FORMATS", "format_language"]
@@ -58,17 +63,25 @@ _ATOM: Final = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
 _QUOTED: Final = r'"(?:[ !#-\[\]-~]|\\[ -~])*"'
 _LOCAL: Final = rf"(?:{_ATOM}(?:\.{_ATOM})*|{_QUOTED})"
 _ADDRESS_LITERAL: Final = rf"\[(?:{_IPV4}|IPv6:{_IPV6})\]"
-_ANY_ATOM: Final = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~\u00A1-\uD7FF\uF900-\uFFEF-]+"
+# RFC 6531 adds every character beyond ASCII.
+_ANY_ATOM: Final = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~\u0080-\u{10FFFF}-]+"
+_ANY_QUOTED: Final = r'"(?:[ !#-\[\]-~\u0080-\u{10FFFF}]|\\[ -~])*"'
+_ANY_LOCAL: Final = rf"(?:{_ANY_ATOM}(?:\.{_ANY_ATOM})*|{_ANY_QUOTED})"
 # --- URIs (RFC 3986, RFC 3987, RFC 6570) -----------------------------------------------------------
 
 _UCS: Final = (
     r"\u00A0-\uD7FF\uF900-\uFDCF\uFDF0-\uFFEF"
-    r"\u{10000}-\u{1FFFD}\u{20000}-\u{2FFFD}\u{30000}-\u{3FFFD}\u{E1000}-\u{EFFFD}"
+    + "".join(rf"\u{{{plane:X}0000}}-\u{{{plane:X}FFFD}}" for plane in range(1, 0xE))
+    + r"\u{E1000}-\u{EFFFD}"
 )
+_PRIVATE: Final = r"\uE000-\uF8FF\u{F0000}-\u{FFFFD}\u{100000}-\u{10FFFD}"
 
 
-def _reference(letters: str) -> tuple[str, str]:
-    """The patterns of a URI with scheme and of a relative reference; ``letters`` are unreserved too."""
+def _reference(letters: str, private: str) -> tuple[str, str]:
+    """The patterns of a URI with scheme and of a relative reference.
+
+    ``letters`` are unreserved too; ``private`` may stand in a query.
+    """
     escaped = "%[0-9A-Fa-f]{2}"
     unreserved = rf"A-Za-z0-9._~{letters}"
     delimiters = "!$&'()*+,;="
@@ -79,80 +92,99 @@ def _reference(letters: str) -> tuple[str, str]:
     future = rf"[vV][0-9A-Fa-f]+\.[A-Za-z0-9._~{delimiters}:-]+"
     authority = rf"(?:{user}@)?(?:\[(?:{_IPV6}|{future})\]|{name})(?::[0-9]*)?"
     absolute = rf"/(?:{char}+(?:/{char}*)*)?"
-    tail = rf"(?:\?(?:{char}|[/?])*)?(?:#(?:{char}|[/?])*)?"
+    tail = rf"(?:\?(?:{char}|[/?{private}])*)?(?:#(?:{char}|[/?])*)?"
     scheme = r"[A-Za-z][A-Za-z0-9+.-]*"
     uri = rf"{scheme}:(?://{authority}(?:/{char}*)*|{absolute}|{char}+(?:/{char}*)*|){tail}"
     relative = rf"(?://{authority}(?:/{char}*)*|{absolute}|{colonless}+(?:/{char}*)*|){tail}"
     return uri, relative
 
 
-_URI, _RELATIVE = _reference("")
-_IRI, _IRI_RELATIVE = _reference(_UCS)
+_URI, _RELATIVE = _reference("", "")
+_IRI, _IRI_RELATIVE = _reference(_UCS, _PRIVATE)
 
 
 def _uri_template() -> str:
     escaped = "%[0-9A-Fa-f]{2}"
-    literal = rf"(?:[!#$&-;=?-\[\]_a-z~{_UCS}]|{escaped})"
-    variable = r"[A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)*(?::[1-9][0-9]{0,2}|\*)?"
+    literal = rf"(?:[!#$&-;=?-\[\]_a-z~{_UCS}{_PRIVATE}]|{escaped})"
+    char = rf"(?:[A-Za-z0-9_]|{escaped})"
+    variable = rf"{char}+(?:\.{char}+)*(?::[1-9][0-9]{{0,3}}|\*)?"
     return rf"(?:{literal}|\{{[+#./;?&]?{variable}(?:,{variable})*\}})*"
 
 
 # --- the rest --------------------------------------------------------------------------------------
 
 _POINTER: Final = r"(?:/(?:[^~/]|~[01])*)*"
-_RELATIVE_POINTER: Final = rf"(?:0|[1-9][0-9]?)(?:#|{_POINTER})"  # up to 99 levels
+_RELATIVE_POINTER: Final = rf"(?:0|[1-9][0-9]*)(?:#|{_POINTER})"
 
 
-def _simple_regex() -> str:
-    """Regular expressions are not a regular language: groups are taken up to three deep, without look-around."""
-    single = r"(?:[^\\^$.|?*+()\[\]{}/\u0000-\u001F]|\\[dDwWsStnrfv0^$\\.*+?()\[\]{}|/]|\.)"
-    member = r"(?:a-z|A-Z|0-9|a-f|A-F|[^\\\[\]^&|~\u0000-\u0020-]|\\[dws\\\]\[^-])"
-    group = rf"(?:{single}|\[\^?{member}+\])"
-    count = r"(?:[*+?]\??|\{[0-9]{1,2}\})?"
-    for _ in range(3):
-        branch = rf"\^?(?:{group}{count})*\$?"
-        group = rf"(?:{single}|\[\^?{member}+\]|\((?:\?:)?{branch}(?:\|{branch})*\))"
-    branch = rf"\^?(?:{group}{count})*\$?"
-    return rf"{branch}(?:\|{branch})*"
+@functools.lru_cache(maxsize=64)
+def _tree(pattern: str) -> Node:
+    """The patterns of this module are read once."""
+    return parse_ecma(pattern, GrammarLimits())
+
+
+def _search(pool: Pool, pattern: str) -> Rx:
+    return searching_term(pool, _tree(pattern))
 
 
 def _all(pool: Pool, pattern: str) -> Rx:
     """Values that match as a whole."""
-    return ecma_search(pool, f"^(?:{pattern})$")
+    return _search(pool, f"^(?:{pattern})$")
 
 
 def _dated(pattern: str) -> Callable[[Pool], Rx]:
-    return lambda pool: pool.and_(_all(pool, pattern), pool.not_(ecma_search(pool, "^0000")))
+    return lambda pool: pool.and_(_all(pool, pattern), pool.not_(_search(pool, "^0000")))
 
 
 def _whole(pattern: str) -> Callable[[Pool], Rx]:
     return lambda pool: _all(pool, pattern)
 
 
-def _labels(pool: Pool, word: str, longest: int) -> Rx:
-    """Labels of at most ``longest`` bytes, of letters and digits with single hyphens between them, joined by dots.
+def _label(pool: Pool) -> Rx:
+    """A label in ASCII: letters and digits with hyphens between them, 63 bytes at most.
 
-    Two hyphens in the third and fourth place are reserved, and which ``xn--`` labels are right rests on Unicode
-    tables, so hyphens never stand side by side there. The lengths are met by intersection, which keeps the
-    automaton deterministic.
+    Two hyphens in the third and fourth place are reserved, and which ``xn--`` labels are right is not regular, so
+    hyphens never stand side by side there. The lengths are met by intersection, which keeps the automaton
+    deterministic.
     """
-    label = pool.and_(
-        _all(pool, rf"{word}+(?:-+{word}+)*"),
-        pool.repeat(pool.any_byte, 1, longest),
-        pool.not_(ecma_search(pool, "^..--")),
+    return pool.and_(
+        _all(pool, "[A-Za-z0-9]+(?:-+[A-Za-z0-9]+)*"),
+        pool.repeat(pool.any_byte, 1, 63),
+        pool.not_(_search(pool, "^..--")),
     )
-    return pool.concat(label, pool.star(pool.concat(pool.literal(b"."), label)))
 
 
 def _hostname(pool: Pool) -> Rx:
-    return pool.and_(_labels(pool, "[A-Za-z0-9]", 63), pool.repeat(pool.any_byte, 1, 253))
+    label = _label(pool)
+    name = pool.concat(label, pool.star(pool.concat(pool.literal(b"."), label)))
+    return pool.and_(name, pool.repeat(pool.any_byte, 1, 253))
 
 
 def _idn_hostname(pool: Pool) -> Rx:
-    """Labels of characters that every version of IDNA takes as they are, short enough for their ASCII form."""
-    western = r"a-z0-9\u00E0-\u00F6\u00F8-\u00FF\u03B1-\u03C1\u03C3-\u03C9\u0430-\u044F"
-    letters = rf"[{western}\u3041-\u3096\u4E00-\u9FA5\uAC00-\uD7A3]"
-    return pool.and_(_labels(pool, letters, 36), pool.repeat(pool.any_byte, 1, 120))
+    return idn_hostname(pool, _label(pool))
+
+
+def _regex(pool: Pool) -> Rx:
+    """Regular expressions are not a regular language: groups are taken up to three deep.
+
+    Only what ECMAScript and the usual other dialects have in common, as a validator may read either.
+    """
+    single = _all(
+        pool,
+        r"[^\\^$.|?*+()\[\]{}/\u0000-\u001F]|\\[dDwWsStnrfv0^$\\.*+?()\[\]{}|/]|\\(?:x|u00)[0-9A-Fa-f]{2}|\."
+        r"|\[\^?(?:a-z|A-Z|0-9|a-f|A-F|[^\\\[\]^&|~\u0000-\u0020-]|\\[dws\\\]\[^-])+\]",
+    )
+    count = _all(pool, r"(?:(?:[*+?]|\{[0-9]{1,2},?\})\??)?")
+    start, end, bar = pool.opt(pool.literal(b"^")), pool.opt(pool.literal(b"$")), pool.literal(b"|")
+    opening, looking = _all(pool, r"\((?:\?:)?"), _all(pool, r"\(\?[=!]")
+    unit, edge = single, _all(pool, r"\\[bB]")
+    for _ in range(3):
+        branch = pool.concat(start, pool.star(pool.alt(pool.concat(unit, count), edge)), end)
+        branches = pool.concat(branch, pool.star(pool.concat(bar, branch)))
+        unit = pool.alt(single, pool.concat(opening, branches, pool.literal(b")")))
+        edge = pool.alt(edge, pool.concat(looking, branches, pool.literal(b")")))
+    branch = pool.concat(start, pool.star(pool.alt(pool.concat(unit, count), edge)), end)
+    return pool.concat(branch, pool.star(pool.concat(bar, branch)))
 
 
 def _mail(local: str, domain: Callable[[Pool], Rx]) -> Callable[[Pool], Rx]:
@@ -171,14 +203,14 @@ FORMATS: Final[Mapping[str, Callable[[Pool], Rx]]] = MappingProxyType(
         "duration": _whole(_DURATION),
         "email": _mail(_LOCAL, _hostname),
         "hostname": _hostname,
-        "idn-email": _mail(rf"{_ANY_ATOM}(?:\.{_ANY_ATOM})*", _idn_hostname),
+        "idn-email": _mail(_ANY_LOCAL, _idn_hostname),
         "idn-hostname": _idn_hostname,
         "ipv4": _whole(_IPV4),
         "ipv6": _whole(_IPV6),
         "iri": _whole(_IRI),
         "iri-reference": _whole(rf"(?:{_IRI}|{_IRI_RELATIVE})"),
         "json-pointer": _whole(_POINTER),
-        "regex": _whole(_simple_regex()),
+        "regex": _regex,
         "relative-json-pointer": _whole(_RELATIVE_POINTER),
         "time": _whole(_TIME),
         "uri": _whole(_URI),

@@ -52,7 +52,7 @@ def compiled(pattern: str) -> CompiledGrammar | None:
     try:
         return COMPILER.regex(pattern)
     except UnsupportedConstraint as error:
-        if error.keyword not in ("atomic group", "lookbehind"):
+        if error.keyword not in ("atomic group", "lookbehind", "compile_fuel"):
             raise
         return None
 
