@@ -71,14 +71,16 @@ class Algebra:
                 found, first = side, False
             else:
                 self._spend(len(found) * len(side))
-                found = self.distinct([met for left in found for right in side if (met := self._meet(left, right))])
+                whole = ANY_SHAPE[kind]
+                met = [self._meet(left, right, whole) for left in found for right in side]
+                found = self.distinct([shape for shape in met if shape is not None])
             if not found:
                 break
         return found
 
-    def _meet(self, left: Shape, right: Shape) -> Shape | None:
-        any_shape = ANY_SHAPE
-        if left in (any_shape["object"], any_shape["array"], any_shape["string"], any_shape["number"]):
+    def _meet(self, left: Shape, right: Shape, whole: Shape) -> Shape | None:
+        """The conjunction of two shapes of the type of ``whole``, which has all values; None if plainly empty."""
+        if left == whole:
             return right
         if isinstance(right, FiniteShape):
             left, right = right, left

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from decimal import Decimal
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from radixrt.grammar.json_schema.documents import Library, Schema
 from radixrt.grammar.json_schema.languages import Languages
@@ -31,6 +31,26 @@ from radixrt.grammar.json_schema.values import JsonType, JsonValue, Number, is_m
 __all__ = ["Alternatives", "Assertion", "TypeAssertions", "absent", "check_numbers", "plain"]
 
 Alternatives = tuple[Shape, ...]  # a union; () is the empty one
+_KEYWORDS: Final[dict[JsonType, frozenset[str]]] = {
+    "null": frozenset(),
+    "boolean": frozenset(),
+    "number": frozenset(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")),
+    "string": frozenset(("minLength", "maxLength", "pattern", "format")),
+    "array": frozenset(("prefixItems", "items", "minItems", "maxItems", "contains", "uniqueItems")),
+    "object": frozenset(
+        (
+            "properties",
+            "patternProperties",
+            "additionalProperties",
+            "propertyNames",
+            "required",
+            "minProperties",
+            "maxProperties",
+            "dependentRequired",
+            "dependencies",
+        )
+    ),
+}
 NEVER = goal_of(Schema(None, False, "", "", 0))
 
 
@@ -66,153 +86,169 @@ class TypeAssertions:
         self._languages = languages
         self._names_of = names_of
 
-    def of(self, schema: Schema, kind: JsonType) -> Iterator[Assertion]:
-        keywords = schema.keywords or {}
+    def of(self, schema: Schema, kind: JsonType) -> list[Assertion]:
+        """The keywords that have one way to hold are one assertion; others follow."""
+        keywords = schema.keywords
+        if not keywords or keywords.keys().isdisjoint(_KEYWORDS[kind]):
+            return []
         if kind == "number":
-            yield from self._number(schema, keywords)
-        elif kind == "string":
-            yield from self._string(schema, keywords)
-        elif kind == "array":
-            yield from self._array(schema, keywords)
-        elif kind == "object":
-            yield from self._object(schema, keywords)
+            return self._number(schema, keywords)
+        if kind == "string":
+            return self._string(schema, keywords)
+        return self._array(schema, keywords) if kind == "array" else self._object(schema, keywords)
 
     def _goal(self, value: JsonValue, parent: Schema, holds: bool = True) -> Goal:
         return goal_of(self._library.meant(self._library.at(value, parent)), holds)
 
     # --- numbers --------------------------------------------------------------------------------------------
 
-    def _number(self, schema: Schema, keywords: dict[str, JsonValue]) -> Iterator[Assertion]:
+    def _number(self, schema: Schema, keywords: dict[str, JsonValue]) -> list[Assertion]:
+        parts: list[Assertion] = []
         for limit, exclusive, is_low in (
             ("minimum", "exclusiveMinimum", True),
             ("maximum", "exclusiveMaximum", False),
         ):
             strict = keywords.get(exclusive)
             for name in (limit, exclusive):
-                check_numbers(keywords.get(name), schema, name)
+                if name in keywords:
+                    check_numbers(keywords[name], schema, name)
             if limit in keywords:
-                yield _bound(keywords[limit], is_low, open_=strict is True)  # draft-04: a flag of the other keyword
+                parts.append(_bound(keywords[limit], is_low, open_=strict is True))  # draft-04: a flag of the other
             if strict is not None and not isinstance(strict, bool):
-                yield _bound(strict, is_low, open_=True)
+                parts.append(_bound(strict, is_low, open_=True))
         if "multipleOf" in keywords:
             check_numbers(keywords["multipleOf"], schema, "multipleOf")
             step = frozenset((Decimal(keywords["multipleOf"]),))
-            yield plain(NumberShape(multiples=step, origin=schema), NumberShape(non_multiples=step, origin=schema))
+            parts.append(
+                plain(NumberShape(multiples=step, origin=schema), NumberShape(non_multiples=step, origin=schema))
+            )
+        return parts
 
     # --- strings --------------------------------------------------------------------------------------------
 
-    def _string(self, schema: Schema, keywords: dict[str, JsonValue]) -> Iterator[Assertion]:
+    def _string(self, schema: Schema, keywords: dict[str, JsonValue]) -> list[Assertion]:
         low, high = int(keywords.get("minLength", 0)), keywords.get("maxLength")
-        if low > 0:
-            yield plain(StringShape(low=low), StringShape(high=low - 1))
-        if high is not None:
-            yield plain(StringShape(high=int(high)), StringShape(low=int(high) + 1))
+        high = None if high is None else int(high)
         languages = []
         if "pattern" in keywords:
             languages.append(self._languages.search(keywords["pattern"], f"{schema.pointer}/pattern"))
         if "format" in keywords:
             known = self._languages.format(keywords["format"], schema.pointer)
             languages.extend(() if known is None else (known,))
-        for language in languages:
-            outside = self._languages.complement(language)
-            yield plain(StringShape(frozenset((language,))), StringShape(frozenset((outside,))))
+
+        def fails() -> Iterator[Shape]:
+            if low > 0:
+                yield StringShape(high=low - 1)
+            if high is not None:
+                yield StringShape(low=high + 1)
+            for language in languages:
+                yield StringShape(frozenset((self._languages.complement(language),)))
+
+        return _together(StringShape(frozenset(languages), low, high), fails)
 
     # --- arrays ---------------------------------------------------------------------------------------------
 
-    def _array(self, schema: Schema, keywords: dict[str, JsonValue]) -> Iterator[Assertion]:
-        yield from self._items(schema, keywords)
+    def _array(self, schema: Schema, keywords: dict[str, JsonValue]) -> list[Assertion]:
         low, high = int(keywords.get("minItems", 0)), keywords.get("maxItems")
-        if low > 0:
-            yield plain(ArrayShape(low=low), ArrayShape(high=low - 1))
-        if high is not None:
-            yield plain(ArrayShape(high=int(high)), ArrayShape(low=int(high) + 1))
-        if "contains" in keywords:
-            yield from self._contains(schema, keywords)
-        if keywords.get("uniqueItems") is True:
-            yield Assertion(lambda: (ArrayShape(unique=schema),), lambda: _refused(schema, "uniqueItems"))
+        high = None if high is None else int(high)
+        rule, wrong_items = self._items(schema, keywords)
+        counts, evaluated = self._contains(schema, keywords)
+        unique = schema if keywords.get("uniqueItems") is True else None
 
-    def _items(self, schema: Schema, keywords: dict[str, JsonValue]) -> Iterator[Assertion]:
+        def fails() -> Iterator[Shape]:
+            yield from wrong_items()
+            if low > 0:
+                yield ArrayShape(high=low - 1)
+            if high is not None:
+                yield ArrayShape(low=high + 1)
+            for count in counts:
+                if count.high is None:
+                    yield ArrayShape(counts=(replace(count, low=0, high=count.low - 1),))
+                else:
+                    yield ArrayShape(counts=(replace(count, low=count.high + 1, high=None),))
+            if unique is not None:
+                yield ArrayShape(repeats=schema)
+
+        rules = () if rule is None else (rule,)
+        return _together(ArrayShape(rules, low, high, counts, unique, evaluated), fails)
+
+    def _items(
+        self, schema: Schema, keywords: dict[str, JsonValue]
+    ) -> tuple[ItemRule | None, Callable[[], Iterator[Shape]]]:
+        """The rule for the items, and the arrays that break it."""
         prefix, rest = keywords.get("prefixItems", []), keywords.get("items")
         if isinstance(rest, list):  # the spelling up to 2019-09
             prefix, rest = rest, keywords.get("additionalItems")
-        if not prefix and rest is None:
-            return
         rest_goal = () if rest is None else self._goal(rest, schema)
-        holds = ArrayShape(
-            rules=(
-                ItemRule(
-                    tuple(self._goal(part, schema) for part in prefix), rest_goal, evaluates_rest=rest is not None
-                ),
-            )
-        )
 
-        def fails() -> Iterator[Shape]:
+        def wrong() -> Iterator[Shape]:
             for index, part in enumerate(prefix):
-                wrong = ItemRule(((),) * index + (self._goal(part, schema, holds=False),), evaluates=False)
-                yield ArrayShape(rules=(wrong,), low=index + 1)
+                bad = ItemRule(((),) * index + (self._goal(part, schema, holds=False),), evaluates=False)
+                yield ArrayShape(rules=(bad,), low=index + 1)
             if rest is not None and rest_goal:
-                yield ArrayShape(
-                    counts=(
-                        CountRule(
-                            self._goal(rest, schema, holds=False), rest_goal, start=len(prefix), origin=schema
-                        ),
-                    )
-                )
+                outside = self._goal(rest, schema, holds=False)
+                yield ArrayShape(counts=(CountRule(outside, rest_goal, start=len(prefix), origin=schema),))
 
-        yield Assertion(lambda: (holds,), lambda: tuple(fails()))
+        if not prefix and rest is None:
+            return None, wrong
+        goals = tuple(self._goal(part, schema) for part in prefix)
+        return ItemRule(goals, rest_goal, evaluates_rest=rest is not None), wrong
 
-    def _contains(self, schema: Schema, keywords: dict[str, JsonValue]) -> Iterator[Assertion]:
-        goal, fails = (
-            self._goal(keywords["contains"], schema),
-            self._goal(keywords["contains"], schema, holds=False),
-        )
-        low = int(keywords.get("minContains", 1))
-        high = keywords.get("maxContains")
-        evaluated = (goal,) if schema.draft >= 2020 else ()
-        counted = replace(CountRule(goal, fails, origin=schema), low=low)
-        if low > 0:
-            yield plain(
-                ArrayShape(counts=(counted,), evaluated=evaluated),
-                ArrayShape(counts=(replace(counted, low=0, high=low - 1),)),
-            )
-        elif evaluated:
-            yield plain(ArrayShape(evaluated=evaluated))
-        if high is not None:
-            yield plain(
-                ArrayShape(counts=(replace(counted, low=0, high=int(high)),)),
-                ArrayShape(counts=(replace(counted, low=int(high) + 1),)),
-            )
+    def _contains(
+        self, schema: Schema, keywords: dict[str, JsonValue]
+    ) -> tuple[tuple[CountRule, ...], tuple[Goal, ...]]:
+        """What it counts, each with one bound, and what it evaluates."""
+        if "contains" not in keywords:
+            return (), ()
+        goal = self._goal(keywords["contains"], schema)
+        fails = self._goal(keywords["contains"], schema, holds=False)
+        counted = CountRule(goal, fails, low=int(keywords.get("minContains", 1)), origin=schema)
+        counts = (counted,) if counted.low > 0 else ()
+        if "maxContains" in keywords:
+            counts = (*counts, replace(counted, low=0, high=int(keywords["maxContains"])))
+        return counts, (goal,) if schema.draft >= 2020 else ()
 
     # --- objects --------------------------------------------------------------------------------------------
 
-    def _object(self, schema: Schema, keywords: dict[str, JsonValue]) -> Iterator[Assertion]:
-        yield from self._members(schema, keywords)
+    def _object(self, schema: Schema, keywords: dict[str, JsonValue]) -> list[Assertion]:
+        rule, wrong_members = self._members(schema, keywords)
         required: list[str] = keywords.get("required", [])
-        if required:
-            yield plain(ObjectShape(required=tuple(required)), *map(absent, required))
         low, high = int(keywords.get("minProperties", 0)), keywords.get("maxProperties")
-        if low > 0:
-            at_least = ObjectShape(low=low, origin=schema, low_blame=(schema, "minProperties"))
-            yield plain(at_least, ObjectShape(high=low - 1, origin=schema))
-        if high is not None:
-            more = ObjectShape(low=int(high) + 1, origin=schema, low_blame=(schema, "maxProperties"))
-            yield plain(ObjectShape(high=int(high), origin=schema), more)
-        if "propertyNames" in keywords:
-            goal = self._goal(keywords["propertyNames"], schema)
-            if goal:
-                language = self._names_of(goal)
-                yield plain(
-                    ObjectShape(names=(language,)),
-                    ObjectShape(somes=(SomeRule(self._languages.complement(language), ()),), origin=schema),
-                )
-        for keyword in ("dependentRequired", "dependencies"):
-            for name, needs in keywords.get(keyword, {}).items():
-                if isinstance(needs, list) and needs:
-                    yield _dependent_required(name, tuple(needs))
+        high = None if high is None else int(high)
+        names = self._goal(keywords["propertyNames"], schema) if "propertyNames" in keywords else ()
+        language = self._names_of(names) if names else None
 
-    def _members(self, schema: Schema, keywords: dict[str, JsonValue]) -> Iterator[Assertion]:
-        if not keywords.keys() & {"properties", "patternProperties", "additionalProperties"}:
-            return
+        def fails() -> Iterator[Shape]:
+            yield from wrong_members()
+            yield from map(absent, required)
+            if low > 0:
+                yield ObjectShape(high=low - 1, origin=schema)
+            if high is not None:
+                yield ObjectShape(low=high + 1, origin=schema, low_blame=(schema, "maxProperties"))
+            if language is not None:
+                yield ObjectShape(somes=(SomeRule(self._languages.complement(language), ()),), origin=schema)
+
+        holds = ObjectShape(
+            rules=() if rule is None else (rule,),
+            required=tuple(required),
+            low=low,
+            high=high,
+            names=() if language is None else (language,),
+            origin=schema,
+            low_blame=(schema, "minProperties") if low > 0 else None,
+        )
+        needs = (
+            _dependent_required(name, tuple(names))
+            for keyword in ("dependentRequired", "dependencies")
+            for name, names in keywords.get(keyword, {}).items()
+            if isinstance(names, list) and names
+        )
+        return [*_together(holds, fails), *needs]
+
+    def _members(
+        self, schema: Schema, keywords: dict[str, JsonValue]
+    ) -> tuple[NameRule | None, Callable[[], Iterator[Shape]]]:
+        """The rule for the members, and the objects that break it."""
         named: dict[str, JsonValue] = keywords.get("properties", {})
         patterns = [
             (self._languages.search(pattern, f"{schema.pointer}/patternProperties"), value)
@@ -220,32 +256,37 @@ class TypeAssertions:
         ]
         additional = keywords.get("additionalProperties")
         additional_goal = () if additional is None else self._goal(additional, schema)
+
+        def wrong() -> Iterator[Shape]:
+            for name, value in named.items():
+                if self._goal(value, schema):
+                    bad = NameRule(named=((name, self._goal(value, schema, holds=False)),), evaluates=False)
+                    yield ObjectShape(rules=(bad,), required=(name,), origin=schema)
+            for language, value in patterns:
+                if self._goal(value, schema):
+                    outside = self._goal(value, schema, holds=False)
+                    wanted = SomeRule(language, outside, (schema, "patternProperties"))
+                    yield ObjectShape(somes=(wanted,), origin=schema)
+            if additional is not None and additional_goal:
+                others = self._languages.other_names(tuple(named), [language for language, _ in patterns])
+                outside = self._goal(additional, schema, holds=False)
+                wanted = SomeRule(others, outside, (schema, "additionalProperties"))
+                yield ObjectShape(somes=(wanted,), origin=schema)
+
+        if not named and not patterns and additional is None:
+            return None, wrong
         rule = NameRule(
             named=tuple((name, self._goal(value, schema)) for name, value in named.items()),
             patterns=tuple((language, self._goal(value, schema)) for language, value in patterns),
             additional=additional_goal,
             evaluates_rest=additional is not None,
         )
+        return rule, wrong
 
-        def fails() -> Iterator[Shape]:
-            for name, value in named.items():
-                if self._goal(value, schema):
-                    wrong = NameRule(named=((name, self._goal(value, schema, holds=False)),), evaluates=False)
-                    yield ObjectShape(rules=(wrong,), required=(name,), origin=schema)
-            for language, value in patterns:
-                if self._goal(value, schema):
-                    wanted = SomeRule(
-                        language, self._goal(value, schema, holds=False), (schema, "patternProperties")
-                    )
-                    yield ObjectShape(somes=(wanted,), origin=schema)
-            if additional is not None and additional_goal:
-                others = self._languages.other_names(tuple(named), [language for language, _ in patterns])
-                wanted = SomeRule(
-                    others, self._goal(additional, schema, holds=False), (schema, "additionalProperties")
-                )
-                yield ObjectShape(somes=(wanted,), origin=schema)
 
-        yield Assertion(lambda: (ObjectShape(rules=(rule,), origin=schema),), lambda: tuple(fails()))
+def _together(holds: Shape, fails: Callable[[], Iterator[Shape]]) -> list[Assertion]:
+    """Keywords that hold together in one way and fail each in its own."""
+    return [Assertion(lambda: (holds,), lambda: tuple(fails()))]
 
 
 def check_numbers(value: JsonValue, schema: Schema, keyword: str) -> None:
@@ -271,7 +312,3 @@ def _dependent_required(name: str, needs: tuple[str, ...]) -> Assertion:
     present = ObjectShape(required=tuple(dict.fromkeys((name, *needs))))
     without = tuple(ObjectShape(rules=absent(need).rules, required=(name,)) for need in needs if need != name)
     return Assertion(lambda: (absent(name), present), lambda: without)
-
-
-def _refused(schema: Schema, keyword: str) -> Alternatives:
-    raise schema.refuse(keyword, "its negation is beyond a finite automaton with a stack")

@@ -99,11 +99,30 @@ class Library:
         self._scopes: dict[tuple[str, Scope], Scope] = {}  # what entering a resource makes of a scope
         self._entered: dict[tuple[Schema, Scope], Schema] = {}
         self._alike: dict[str, Schema] = {}
+        self._meant: dict[Schema, Schema] = {}
+        self._resolved: dict[tuple[str, str, str, Scope], Schema] = {}
         self.true = Schema(None, True, "", "", LATEST)
         self.false = Schema(None, False, "", "", LATEST)
         self.main = self._enter(self._read(schema, "", ""), ())
 
     # --- places ---------------------------------------------------------------------------------------------
+
+    def asserts(self, keyword: str) -> bool:
+        """Whether some schema may have this keyword with the value true; of unread documents, any object."""
+        if any(schema.keywords and schema.keywords.get(keyword) is True for schema in self._schemas.values()):
+            return True
+        todo: list[object] = list(self._unread.values())
+        while todo:
+            part = todo.pop()
+            if isinstance(part, str) and keyword in part:  # a document may be JSON text
+                return True
+            if isinstance(part, Mapping):
+                if part.get(keyword) is True:
+                    return True
+                todo.extend(part.values())
+            elif isinstance(part, list):
+                todo.extend(part)
+        return False
 
     def at(self, value: JsonValue, parent: Schema) -> Schema:
         """The schema that stands where ``value``, a part of ``parent``, was found."""
@@ -140,6 +159,12 @@ class Library:
 
     def meant(self, schema: Schema) -> Schema:
         """The schema itself, or what it refers to if a reference is all it consists of."""
+        known = self._meant.get(schema)
+        if known is None:
+            known = self._meant[schema] = self._followed(schema)
+        return known
+
+    def _followed(self, schema: Schema) -> Schema:
         start = schema
         for _ in range(MAX_REFERENCE_CHAIN):
             keywords = schema.keywords
@@ -174,6 +199,13 @@ class Library:
         """
         keywords = origin.keywords or {}
         reference: str = keywords[keyword]
+        key = (origin.base, keyword, reference, origin.scope)
+        known = self._resolved.get(key)
+        if known is None:
+            known = self._resolved[key] = self._resolve(origin, keyword, reference)
+        return known
+
+    def _resolve(self, origin: Schema, keyword: str, reference: str) -> Schema:
         uri, _, fragment = reference.partition("#")
         target = self._join(origin.base, uri) if uri else origin.base
         place = self._find(target, unquote(fragment), origin, keyword, reference)

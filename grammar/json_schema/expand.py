@@ -9,9 +9,7 @@ anything is spelled in JSON text.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from decimal import Decimal
-from itertools import combinations
 from typing import Final
 
 from radixrt.errors import UnsupportedConstraint
@@ -20,32 +18,34 @@ from radixrt.grammar.json_schema.assertions import (
     Alternatives,
     Assertion,
     TypeAssertions,
-    absent,
     check_numbers,
 )
 from radixrt.grammar.json_schema.documents import Library, Schema
 from radixrt.grammar.json_schema.languages import Languages
+from radixrt.grammar.json_schema.logic import Logic
 from radixrt.grammar.json_schema.reason import Reasoner
 from radixrt.grammar.json_schema.shapes import (
     ANY_SHAPE,
     FiniteShape,
     Goal,
     NumberShape,
-    ObjectShape,
-    Shape,
     StringShape,
     finite,
     goal_of,
 )
-from radixrt.grammar.json_schema.unevaluated import Tracking, Unevaluated, forget
-from radixrt.grammar.json_schema.values import JsonType, JsonValue, type_of
+from radixrt.grammar.json_schema.unevaluated import Tracking, Unevaluated
+from radixrt.grammar.json_schema.values import TYPES, JsonType, JsonValue, type_of
 
 __all__ = ["Expander"]
 
 MAX_IN_PLACE: Final = 50  # schemas for the same value inside one another; each takes a few frames of Python's stack
 
-_UNEVALUATED: Final = {"object": "unevaluatedProperties", "array": "unevaluatedItems"}
 _BRANCHING: Final = ("oneOf", "anyOf", "not", "if", "dependencies", "allOf", "$ref")
+# Keywords that apply other schemas to the value itself.
+_IN_PLACE: Final = frozenset((*_BRANCHING, "$dynamicRef", "$recursiveRef", "dependentSchemas"))
+_NOT_EASY: Final = _IN_PLACE | {"unevaluatedProperties", "unevaluatedItems"}
+_ALL_KINDS: Final = frozenset(TYPES)
+_UNEVALUATED: Final = {"object": "unevaluatedProperties", "array": "unevaluatedItems"}
 
 
 class Expander:
@@ -58,8 +58,10 @@ class Expander:
         self._types = TypeAssertions(library, languages, self._names_of)
         self._memory: dict[tuple[Schema, bool, JsonType, Tracking], Alternatives] = {}
         self._goals: dict[tuple[Goal, JsonType], Alternatives] = {}
+        self._kinds: dict[Schema, frozenset[JsonType]] = {}
         self._open: dict[tuple[Schema, bool, JsonType, Tracking], None] = {}
         self._algebra = Algebra(self.reasoner, self._too_many)
+        self._logic = Logic(library, self._algebra, self._of)
         self._nesting = 0
         self._subject = library.main
 
@@ -69,8 +71,10 @@ class Expander:
         """The union of shapes of the values of one type that satisfy every schema of the goal as it says."""
         key = (goal, kind)
         known = self._goals.get(key)
-        if known is None and any(holds and self._excludes(schema, kind) for schema, holds in goal):
-            known = self._goals[key] = ()  # by far the most frequent answer, so it is found without ceremony
+        if known is None:
+            known = self._easily(goal, kind)
+            if known is not None:
+                self._goals[key] = known
         if known is None:
             open_, self._open = self._open, {}  # another value: what is open for this one does not count
             self._nesting += len(open_)
@@ -83,42 +87,63 @@ class Expander:
             self._goals[key] = known
         return known
 
-    def _excludes(self, schema: Schema, kind: JsonType) -> bool:
-        """Whether the ``type`` of a schema leaves nothing of this type."""
-        named = None if schema.keywords is None else schema.keywords.get("type")
-        if named is None or self._hidden_by_reference(schema):
-            return False
-        if kind == "number" and (named == "integer" or "integer" in named):
-            return False
-        return kind != named if isinstance(named, str) else kind not in named
+    def _easily(self, goal: Goal, kind: JsonType) -> Alternatives | None:
+        """The two most frequent answers, found without ceremony; None if it is another one.
+
+        Nothing, where ``type`` excludes the type; the own keywords of a schema that applies no other to the value.
+        """
+        for schema, holds in goal:
+            if holds and kind not in self._kinds_of(schema):
+                return ()
+        if len(goal) != 1:
+            return None if goal else (ANY_SHAPE[kind],)
+        ((schema, holds),) = goal
+        if not holds or schema.keywords is None or not schema.keywords.keys().isdisjoint(_NOT_EASY):
+            return None
+        found = self._own(schema, kind)
+        if len(found) == 1:
+            return found[0].holds()
+        return self._algebra.product((assertion.holds() for assertion in found), kind)
+
+    def _kinds_of(self, schema: Schema) -> frozenset[JsonType]:
+        """The types that the ``type`` of a schema leaves, numbers of all kinds as one."""
+        known = self._kinds.get(schema)
+        if known is None:
+            named = None if schema.keywords is None else schema.keywords.get("type")
+            known = _ALL_KINDS
+            if named is not None and not self._hidden_by_reference(schema):
+                names = [named] if isinstance(named, str) else named
+                known = frozenset("number" if name == "integer" else name for name in names)
+            self._kinds[schema] = known
+        return known
 
     def is_deep(self) -> bool:
         """Whether so much is being expanded inside one another that it is better not to start anything optional."""
         return self._nesting + len(self._open) > MAX_IN_PLACE // 2
 
-    def _literals(self, goal: Goal, kind: JsonType) -> Iterator[Assertion]:
+    def _literals(self, goal: Goal, kind: JsonType) -> list[Assertion]:
+        found = []
         for schema, holds in goal:
             if holds:
-                yield from self._inlined(schema, kind, Tracking.NONE)
+                found.extend(self._inlined(schema, kind, Tracking.NONE))
             else:
                 sides = self._sides(schema, kind, Tracking.NONE)
-                yield Assertion(sides.fails, sides.holds)
+                found.append(Assertion(sides.fails, sides.holds))
+        return found
 
     def _sides(self, schema: Schema, kind: JsonType, tracking: Tracking) -> Assertion:
         return Assertion(lambda: self._of(schema, True, kind, tracking), lambda: self._of(schema, False, kind))
 
-    def _inlined(self, schema: Schema, kind: JsonType, tracking: Tracking) -> Iterator[Assertion]:
+    def _inlined(self, schema: Schema, kind: JsonType, tracking: Tracking) -> list[Assertion]:
         """The assertions of a schema that must hold beside others, side by side with theirs."""
         if schema.keywords is None or self._unevaluated(schema, kind) is not None:
-            yield self._sides(schema, kind, tracking)
-            return
+            return [self._sides(schema, kind, tracking)]
         key = (schema, True, kind, tracking)
         self._enter(key)
         try:
-            found = list(self._assertions(schema, kind, tracking))
+            return self._assertions(schema, kind, tracking)
         finally:
             del self._open[key]
-        yield from found
 
     def _names_of(self, goal: Goal) -> int:
         """The language of the strings that satisfy a goal."""
@@ -191,57 +216,70 @@ class Expander:
         """Up to draft-07 a ``$ref`` is alone: whatever stands beside it is ignored."""
         return schema.draft <= 7 and schema.keywords is not None and "$ref" in schema.keywords
 
-    def _assertions(self, schema: Schema, kind: JsonType, tracking: Tracking) -> Iterator[Assertion]:
+    def _assertions(self, schema: Schema, kind: JsonType, tracking: Tracking) -> list[Assertion]:
         keywords = schema.keywords or {}
         if self._hidden_by_reference(schema):
-            yield from self._inlined(self.library.meant(schema), kind, tracking)
-            return
-        yield from self._type(keywords, kind)
-        yield from self._values(schema, keywords, kind)
+            return self._inlined(self.library.meant(schema), kind, tracking)
+        own = self._own(schema, kind)
+        if keywords.keys().isdisjoint(_IN_PLACE):
+            return own
         # In the order of the text, for it decides about the order of the members of an object.
-        own_place = "properties" if "properties" in keywords else next(iter(keywords), None)
+        own_place = "properties" if "properties" in keywords else next(iter(keywords))
+        before, after = [], []
+        seen = False
         for keyword in keywords:
-            if keyword == own_place:
-                yield from self._types.of(schema, kind)
-            yield from self._in_place(schema, keyword, kind, tracking)
+            seen = seen or keyword == own_place
+            if keyword in _IN_PLACE:
+                (after if seen else before).extend(self._in_place(schema, keyword, kind, tracking))
+        return [*before, *own, *after]
 
-    def _in_place(self, schema: Schema, keyword: str, kind: JsonType, tracking: Tracking) -> Iterator[Assertion]:
+    def _own(self, schema: Schema, kind: JsonType) -> list[Assertion]:
+        """What the keywords assert that apply no other schema to the value itself."""
+        keywords = schema.keywords or {}
+        return [
+            *self._type(keywords, kind),
+            *self._values(schema, keywords, kind),
+            *self._types.of(schema, kind),
+        ]
+
+    def _in_place(self, schema: Schema, keyword: str, kind: JsonType, tracking: Tracking) -> Iterable[Assertion]:
         """What a keyword that applies schemas to the value itself asserts."""
         keywords = schema.keywords or {}
         value = keywords[keyword]
+        at = self.library.at
         match keyword:
             case "$ref" | "$dynamicRef" | "$recursiveRef":
-                target = self.library.meant(self.library.resolve(schema, keyword))
-                yield from self._inlined(target, kind, tracking)
+                return self._inlined(self.library.meant(self.library.resolve(schema, keyword)), kind, tracking)
             case "allOf":
-                for part in value:
-                    yield from self._inlined(self.library.at(part, schema), kind, tracking)
+                return [found for part in value for found in self._inlined(at(part, schema), kind, tracking)]
             case "anyOf":
-                yield self._any_of(schema, value, kind, tracking)
+                return [self._logic.any_of(schema, value, kind, tracking)]
             case "oneOf":
-                yield self._one_of([self.library.at(part, schema) for part in value], kind, tracking)
+                return [self._logic.one_of([at(part, schema) for part in value], kind, tracking)]
             case "not":
-                yield self._not(self.library.at(value, schema), kind)
+                return [self._logic.not_(at(value, schema), kind)]
             case "if" if tracking or keywords.keys() & {"then", "else"}:
-                yield self._if(schema, kind, tracking)
+                return [self._logic.if_(schema, kind, tracking)]
             case "dependentSchemas" | "dependencies" if kind == "object":
-                for name, part in value.items():
-                    if isinstance(part, dict | bool):
-                        yield self._dependent(name, self.library.at(part, schema), tracking)
+                return [
+                    self._logic.dependent(name, at(part, schema), tracking)
+                    for name, part in value.items()
+                    if isinstance(part, dict | bool)
+                ]
+        return ()
 
     # --- keywords that speak about the same value -----------------------------------------------------------
 
-    def _type(self, keywords: dict[str, JsonValue], kind: JsonType) -> Iterator[Assertion]:
+    def _type(self, keywords: dict[str, JsonValue], kind: JsonType) -> tuple[Assertion, ...]:
         named = keywords.get("type")
-        if named is None:
-            return
+        if named is None or kind == named:
+            return ()
         names = named if isinstance(named, list) else [named]
         if kind in names:
-            return
+            return ()
         if kind == "number" and "integer" in names:
-            yield Assertion(lambda: (NumberShape(integral=True),), lambda: (NumberShape(integral=False),))
-        else:
-            yield Assertion(lambda: (), lambda: (ANY_SHAPE[kind],))
+            return (Assertion(lambda: (NumberShape(integral=True),), lambda: (NumberShape(integral=False),)),)
+        return (Assertion(lambda: (), lambda: (ANY_SHAPE[kind],)),)
 
     def _values(self, schema: Schema, keywords: dict[str, JsonValue], kind: JsonType) -> Iterator[Assertion]:
         for keyword in ("enum", "const"):
@@ -287,90 +325,6 @@ class Expander:
             {"type": "object", "properties": parts, "required": list(value), "additionalProperties": False}, origin
         )
 
-    def _not(self, schema: Schema, kind: JsonType) -> Assertion:
-        def fails() -> Alternatives:
-            return tuple(map(forget, self._of(schema, True, kind)))
-
-        return Assertion(lambda: self._of(schema, False, kind), fails)
-
-    def _any_of(self, schema: Schema, parts: list[JsonValue], kind: JsonType, tracking: Tracking) -> Assertion:
-        schemas = [self.library.at(part, schema) for part in parts]
-
-        def any_holds() -> Alternatives:
-            if not tracking:
-                return self._algebra.union(self._of(part, True, kind) for part in schemas)
-            some: Alternatives = ()
-            none: Alternatives = (ANY_SHAPE[kind],)  # where none of the branches so far holds, or may not
-            for part in schemas:
-                both = (some, none)
-                holds = self._of(part, True, kind, tracking)
-                if tracking is Tracking.EXACT:
-                    fails = self._of(part, False, kind)
-                    some, none = (self._algebra.product((before, fails), kind) for before in both)
-                more = (self._algebra.product((before, holds), kind) for before in both)
-                some = self._algebra.union(_before(some, more))
-            return some
-
-        return Assertion(
-            any_holds, lambda: self._algebra.product((self._of(part, False, kind) for part in schemas), kind)
-        )
-
-    def _one_of(self, schemas: list[Schema], kind: JsonType, tracking: Tracking) -> Assertion:
-        """Exactly one holds. A branch is cut by the others only where they overlap, which keeps it small."""
-
-        def within(context: Alternatives) -> Alternatives:
-            sides = [self._of(part, True, kind, tracking) for part in schemas]
-            found: list[Shape] = []
-            for index, side in enumerate(sides):
-                for shape in self._algebra.product((context, side), kind):
-                    others = (
-                        self._of(schemas[other], False, kind)
-                        for other, rival in enumerate(sides)
-                        if other != index and self._algebra.product(((shape,), rival), kind)
-                    )
-                    found.extend(self._algebra.product(_before((shape,), others), kind))
-            return self._algebra.distinct(found)
-
-        def fails() -> Alternatives:
-            none = self._algebra.product((self._of(part, False, kind) for part in schemas), kind)
-            pairs = (
-                tuple(
-                    map(
-                        forget,
-                        self._algebra.product((self._of(one, True, kind), self._of(other, True, kind)), kind),
-                    )
-                )
-                for one, other in combinations(schemas, 2)
-            )
-            return self._algebra.union(_before(none, pairs))
-
-        return Assertion(lambda: within((ANY_SHAPE[kind],)), fails, within)
-
-    def _if(self, schema: Schema, kind: JsonType, tracking: Tracking) -> Assertion:
-        parts = schema.keywords or {}
-        condition, then, otherwise = (
-            self.library.at(parts.get(name, True), schema) for name in ("if", "then", "else")
-        )
-
-        def both(result: bool) -> Alternatives:
-            yes = (self._of(condition, True, kind, tracking), self._of(then, result, kind, tracking))
-            no = (self._of(condition, False, kind), self._of(otherwise, result, kind, tracking))
-            found = self._algebra.union((self._algebra.product(yes, kind), self._algebra.product(no, kind)))
-            return tuple(map(_late, found))
-
-        return Assertion(lambda: both(True), lambda: tuple(map(forget, both(False))))
-
-    def _dependent(self, name: str, schema: Schema, tracking: Tracking) -> Assertion:
-        present: Alternatives = (ObjectShape(required=(name,)),)
-
-        def holds() -> Alternatives:
-            with_it = self._algebra.product((present, self._of(schema, True, "object", tracking)), "object")
-            return (absent(name), *map(_late, with_it))
-
-        return Assertion(
-            holds, lambda: self._algebra.product((present, self._of(schema, False, "object")), "object")
-        )
-
     # --- blame ----------------------------------------------------------------------------------------------
 
     def _too_many(self, what: str) -> UnsupportedConstraint:
@@ -381,15 +335,3 @@ class Expander:
     @staticmethod
     def _blamed(schema: Schema) -> str:
         return next((name for name in _BRANCHING if name in (schema.keywords or {})), "properties")
-
-
-def _late(shape: Shape) -> Shape:
-    """The same values; names that only a condition brings in come behind the others."""
-    if not isinstance(shape, ObjectShape):
-        return shape
-    return replace(shape, rules=tuple(replace(rule, late=True) for rule in shape.rules))
-
-
-def _before(first: Alternatives, others: Iterable[Alternatives]) -> Iterator[Alternatives]:
-    yield first
-    yield from others

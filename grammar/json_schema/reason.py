@@ -76,6 +76,8 @@ class Reasoner:
         return join_goals(*(self._rule_under_name(rule, name) for rule in shape.rules))
 
     def _rule_under_name(self, rule: NameRule, name: str) -> Goal:
+        if not rule.patterns:
+            return rule.by_name.get(name, rule.additional)
         goals = [rule.by_name[name]] if name in rule.by_name else []
         goals.extend(goal for language, goal in rule.patterns if self._languages.has(language, name))
         return join_goals(*goals) if goals else rule.additional
@@ -138,8 +140,10 @@ class Reasoner:
     def _admits_array(self, shape: ArrayShape, value: list[JsonValue]) -> bool:
         if len(value) < shape.low or (shape.high is not None and len(value) > shape.high):
             return False
-        if shape.unique is not None and len({value_key(item) for item in value}) < len(value):
-            return False
+        if shape.unique is not None or shape.repeats is not None:
+            repeats = len({value_key(item) for item in value}) < len(value)
+            if (shape.unique is not None and repeats) or (shape.repeats is not None and not repeats):
+                return False
         if not all(self.satisfies(self.at_index(shape, index), item) for index, item in enumerate(value)):
             return False
         for count in shape.counts:
@@ -212,7 +216,8 @@ class Reasoner:
         return known
 
     def _is_empty_array(self, shape: ArrayShape) -> bool:
-        if shape.high is not None and shape.low > shape.high:
+        least = shape.low if shape.repeats is None else max(shape.low, 2)
+        if (shape.high is not None and least > shape.high) or (shape.unique and shape.repeats):
             return True
         if any(self.is_empty_goal(self.at_index(shape, index)) for index in range(min(shape.low, LOOK_ITEMS))):
             return True

@@ -55,8 +55,11 @@ _NEVER: Final = Schema(None, False, "", "", 0)
 
 def join_goals(*goals: Goal) -> Goal:
     """The conjunction, in order of first appearance."""
+    asking = [goal for goal in goals if goal]
+    if len(asking) < 2:
+        return asking[0] if asking else ()
     joined: dict[tuple[Schema, bool], None] = {}
-    for goal in goals:
+    for goal in asking:
         joined.update(dict.fromkeys(goal))
     if (_NEVER, True) in joined:
         return ((_NEVER, True),)
@@ -134,6 +137,7 @@ class ArrayShape:
     counts: tuple[CountRule, ...] = ()
     unique: Schema | None = None  # the schema that says uniqueItems
     evaluated: tuple[Goal, ...] = ()  # of ``contains``: items that satisfy one of these count as evaluated
+    repeats: Schema | None = None  # the schema whose uniqueItems must fail
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +233,7 @@ def meet(left: _Structural, right: _Structural) -> _Structural:
             high=_least(left.high, right.high),
             counts=_joined(left.counts, right.counts),
             unique=left.unique or right.unique,
+            repeats=left.repeats or right.repeats,
             evaluated=_joined(left.evaluated, right.evaluated),
         )
     if isinstance(left, ObjectShape) and isinstance(right, ObjectShape):
@@ -301,6 +306,7 @@ def is_inside(inner: Shape, outer: Shape) -> bool:
             and set(inner.rules) >= set(outer.rules)
             and set(inner.counts) >= set(outer.counts)
             and (outer.unique is None or inner.unique is not None)
+            and (outer.repeats is None or inner.repeats is not None)
         )
     if isinstance(inner, ObjectShape) and isinstance(outer, ObjectShape):
         return (

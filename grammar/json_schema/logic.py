@@ -1,0 +1,131 @@
+"""What the keywords assert that combine other schemas for the same value: each logic on their two sides.
+
+``of`` gives the shapes of the values for which a schema holds, or fails; nothing here knows how it finds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import combinations
+from typing import Protocol
+
+from radixrt.grammar.json_schema.algebra import Algebra
+from radixrt.grammar.json_schema.assertions import Alternatives, Assertion, absent
+from radixrt.grammar.json_schema.documents import Library, Schema
+from radixrt.grammar.json_schema.shapes import ANY_SHAPE, ObjectShape, Shape
+from radixrt.grammar.json_schema.unevaluated import Tracking, forget
+from radixrt.grammar.json_schema.values import JsonType, JsonValue
+
+__all__ = ["Logic"]
+
+
+class _Of(Protocol):
+    def __call__(
+        self, schema: Schema, holds: bool, kind: JsonType, tracking: Tracking = Tracking.NONE
+    ) -> Alternatives: ...
+
+
+class Logic:
+    """The assertions of ``not``, ``anyOf``, ``oneOf``, ``if`` and ``dependentSchemas``."""
+
+    def __init__(self, library: Library, algebra: Algebra, of: _Of) -> None:
+        self._library = library
+        self._algebra = algebra
+        self._of = of
+
+    def not_(self, schema: Schema, kind: JsonType) -> Assertion:
+        def fails() -> Alternatives:
+            return tuple(map(forget, self._of(schema, True, kind)))
+
+        return Assertion(lambda: self._of(schema, False, kind), fails)
+
+    def any_of(self, schema: Schema, parts: list[JsonValue], kind: JsonType, tracking: Tracking) -> Assertion:
+        schemas = [self._library.at(part, schema) for part in parts]
+
+        def any_holds() -> Alternatives:
+            if not tracking:
+                return self._algebra.union(self._of(part, True, kind) for part in schemas)
+            some: Alternatives = ()
+            none: Alternatives = (ANY_SHAPE[kind],)  # where none of the branches so far holds, or may not
+            for part in schemas:
+                both = (some, none)
+                holds = self._of(part, True, kind, tracking)
+                if tracking is Tracking.EXACT:
+                    fails = self._of(part, False, kind)
+                    some, none = (self._algebra.product((before, fails), kind) for before in both)
+                more = (self._algebra.product((before, holds), kind) for before in both)
+                some = self._algebra.union(_before(some, more))
+            return some
+
+        return Assertion(
+            any_holds, lambda: self._algebra.product((self._of(part, False, kind) for part in schemas), kind)
+        )
+
+    def one_of(self, schemas: list[Schema], kind: JsonType, tracking: Tracking) -> Assertion:
+        """Exactly one holds. A branch is cut by the others only where they overlap, which keeps it small."""
+
+        def within(context: Alternatives) -> Alternatives:
+            sides = [self._of(part, True, kind, tracking) for part in schemas]
+            found: list[Shape] = []
+            for index, side in enumerate(sides):
+                for shape in self._algebra.product((context, side), kind):
+                    others = (
+                        self._of(schemas[other], False, kind)
+                        for other, rival in enumerate(sides)
+                        if other != index and self._algebra.product(((shape,), rival), kind)
+                    )
+                    found.extend(self._algebra.product(_before((shape,), others), kind))
+            return self._algebra.distinct(found)
+
+        def fails() -> Alternatives:
+            none = self._algebra.product((self._of(part, False, kind) for part in schemas), kind)
+            pairs = (
+                tuple(
+                    map(
+                        forget,
+                        self._algebra.product((self._of(one, True, kind), self._of(other, True, kind)), kind),
+                    )
+                )
+                for one, other in combinations(schemas, 2)
+            )
+            return self._algebra.union(_before(none, pairs))
+
+        return Assertion(lambda: within((ANY_SHAPE[kind],)), fails, within)
+
+    def if_(self, schema: Schema, kind: JsonType, tracking: Tracking) -> Assertion:
+        parts = schema.keywords or {}
+        condition, then, otherwise = (
+            self._library.at(parts.get(name, True), schema) for name in ("if", "then", "else")
+        )
+
+        def both(result: bool) -> Alternatives:
+            yes = (self._of(condition, True, kind, tracking), self._of(then, result, kind, tracking))
+            no = (self._of(condition, False, kind), self._of(otherwise, result, kind, tracking))
+            found = self._algebra.union((self._algebra.product(yes, kind), self._algebra.product(no, kind)))
+            return tuple(map(_late, found))
+
+        return Assertion(lambda: both(True), lambda: tuple(map(forget, both(False))))
+
+    def dependent(self, name: str, schema: Schema, tracking: Tracking) -> Assertion:
+        present: Alternatives = (ObjectShape(required=(name,)),)
+
+        def holds() -> Alternatives:
+            with_it = self._algebra.product((present, self._of(schema, True, "object", tracking)), "object")
+            return (absent(name), *map(_late, with_it))
+
+        return Assertion(
+            holds, lambda: self._algebra.product((present, self._of(schema, False, "object")), "object")
+        )
+
+
+def _late(shape: Shape) -> Shape:
+    """The same values; names that only a condition brings in come behind the others."""
+    if not isinstance(shape, ObjectShape):
+        return shape
+    return replace(shape, rules=tuple(replace(rule, late=True) for rule in shape.rules))
+
+
+def _before(first: Alternatives, others: Iterable[Alternatives]) -> Iterator[Alternatives]:
+    yield first
+    yield from others
