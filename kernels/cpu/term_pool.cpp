@@ -243,7 +243,7 @@ Term Pool::join(Term head_, Term tail_) {
         const int64_t low = (a ? low_count(head_) : 1), low2 = (b ? low_count(first) : 1);
         const int64_t high = (a ? high_count(head_) : 1), high2 = (b ? high_count(first) : 1);
         tail_ = longer ? tail(tail_) : EMPTY;
-        head_ = repeated(x, add_lengths(low, low2), add_lengths(high, high2));
+        head_ = repeated(x, std::min(add_lengths(low, low2), INFINITE - 1), add_lengths(high, high2));
         spend(1);
     }
 }
