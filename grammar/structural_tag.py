@@ -11,8 +11,9 @@ what the next format begins with goes on to the first place of it. Special token
 (``token_symbols.py``). Nothing of a specification is dropped silently: a field or format that is not known is
 refused by JSON pointer. What a schema, a pattern or a grammar means is their modules' business.
 
-The formats with tags are in ``structural_tags.py``, those of tokens in ``structural_tokens.py``, the others here. A
-specification is nested at most ``json_schema.values.MAX_DEPTH`` deep, so that they may recurse.
+The formats with tags are in ``structural_tags.py``, those of tokens in ``structural_tokens.py``, calls with tagged
+parameters in ``structural_parameters.py``, the others here. A specification is nested at most
+``json_schema.values.MAX_DEPTH`` deep, so that they may recurse.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from radixrt.grammar.json_schema.values import JsonValue, from_python, parse_jso
 from radixrt.grammar.limits import GrammarLimits
 from radixrt.grammar.regex import regex_term
 from radixrt.grammar.structural_fields import Fields, wrong
+from radixrt.grammar.structural_parameters import STYLES, ParameterReader
 from radixrt.grammar.structural_pieces import NOTHING, Follow, Pieces
 from radixrt.grammar.structural_tags import OpenedTag, TagFormats, leading_text
 from radixrt.grammar.structural_tokens import TokenFormats
@@ -94,6 +96,7 @@ class TextFormats:
             {
                 "const_string": self._const_string,
                 "json_schema": self._json_schema,
+                "qwen_xml_parameter": lambda fields, follow: self._parameters(fields, "qwen_xml", follow),
                 "regex": self._regex,
                 "grammar": self._grammar,
                 "any_text": self._any_text,
@@ -110,10 +113,20 @@ class TextFormats:
         return self._pieces.then(self._builder.literal(fields.text("value")), follow)
 
     def _json_schema(self, fields: Fields, follow: Follow) -> Symbol:
-        if fields.text("style", "json") != "json":
-            fields.refuse("style", "parameters are written as JSON only")
+        style = fields.text("style", "json")
+        if style != "json":
+            return self._parameters(fields, style, follow)
         order = "any" if fields.flag("any_order") else None
         return self._pieces.then(_schema(self._pieces, fields, "json_schema", order), follow)
+
+    def _parameters(self, fields: Fields, style: str, follow: Follow) -> Symbol:
+        if style not in STYLES:
+            fields.refuse("style", f"parameters are written as JSON or as {', '.join(STYLES)}")
+        if fields.flag("any_order"):
+            fields.refuse("any_order", "tagged parameters come in the order of the schema")
+        schema = fields.raw("json_schema")
+        reader = ParameterReader(self._pieces, STYLES[style], schema, fields.at("json_schema"))
+        return self._pieces.then(reader.symbol(), follow)
 
     def _regex(self, fields: Fields, follow: Follow) -> Symbol:
         try:
