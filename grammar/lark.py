@@ -24,18 +24,8 @@ from typing import Final
 from radixrt.errors import RadixrtError
 from radixrt.grammar.cfg import GrammarBuilder, Symbol
 from radixrt.grammar.grammar_text import GrammarText
-from radixrt.grammar.lark_parser import (
-    And,
-    Code,
-    Definition,
-    Json,
-    LarkGrammar,
-    Name,
-    Not,
-    Token,
-    Use,
-    parse_lark,
-)
+from radixrt.grammar.lark_parser import parse_lark
+from radixrt.grammar.lark_syntax import And, Code, Definition, Json, LarkGrammar, Name, Not, Token, Use
 from radixrt.grammar.lark_terminals import Terminals, shortest
 from radixrt.grammar.limits import GrammarLimits
 from radixrt.grammar.notation import Alt, Leaf, Op, Rule, Seq, Times, lower, rings

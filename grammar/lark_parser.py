@@ -1,98 +1,34 @@
-"""Reading grammars in Lark notation: definitions by name, their bodies as postfix code.
+"""Reading grammars in Lark notation into the definitions of ``lark_syntax.py``.
 
-The operations are those of ``notation.py`` and the ones here; groups are read with an explicit stack. Names are not
-looked up: what they mean, templates included, is ``lark.py``'s business.
+Groups are read with an explicit stack. Names are not looked up: what they mean, templates included, is for
+``lark.py`` to say.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final, NamedTuple, NoReturn, TypeAlias
+from typing import Final, NoReturn
 
-from radixrt.grammar.cfg import Symbol
 from radixrt.grammar.grammar_text import GrammarText
 from radixrt.grammar.lark_scanner import END, Scanner, Word, described
+from radixrt.grammar.lark_syntax import (
+    And,
+    Code,
+    Definition,
+    Json,
+    LarkGrammar,
+    LarkOp,
+    Name,
+    Not,
+    Token,
+    Use,
+)
 from radixrt.grammar.lark_terminals import COMMON, Terminals
 from radixrt.grammar.notation import Alt, Leaf, Seq, Times
 from radixrt.grammar.token_symbols import BadSymbol, TokenSymbols
 
-__all__ = [
-    "And",
-    "Code",
-    "Definition",
-    "Json",
-    "LarkGrammar",
-    "LarkOp",
-    "Name",
-    "Not",
-    "Token",
-    "Use",
-    "parse_lark",
-]
-
-
-class Name(NamedTuple):
-    """A rule or a terminal, or a parameter of the template this stands in."""
-
-    name: str
-    is_terminal: bool
-    at: int
-
-
-class Use(NamedTuple):
-    """A template with its arguments, each the code of one value."""
-
-    name: str
-    arguments: tuple[Code, ...]
-    at: int
-
-
-class Token(NamedTuple):
-    """A token symbol."""
-
-    symbol: Symbol
-    at: int
-
-
-class Json(NamedTuple):
-    """JSON text that is valid under a schema, given as JSON text."""
-
-    schema: str
-    at: int
-
-
-class And(NamedTuple):
-    """All of the last ``count``."""
-
-    count: int
-    at: int
-
-
-class Not(NamedTuple):
-    """All text but the last one."""
-
-    at: int
-
-
-LarkOp: TypeAlias = Leaf | Seq | Alt | Times | Name | Use | Token | Json | And | Not
-Code: TypeAlias = Sequence[LarkOp]
-
-
-class Definition(NamedTuple):
-    """``parameters`` make a rule a template. ``suffix`` and ``is_lazy``: the shortest of body and suffix."""
-
-    code: Code
-    at: int
-    parameters: tuple[str, ...] = ()
-    is_lazy: bool = False
-    suffix: Code = ()
-
-
-class LarkGrammar(NamedTuple):
-    rules: dict[str, Definition]
-    terminals: dict[str, Definition]
-    ignored: list[Code]
+__all__ = ["parse_lark"]
 
 
 _MAX_NESTED_ARGUMENTS: Final = 32

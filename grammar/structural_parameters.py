@@ -36,7 +36,7 @@ __all__ = ["STYLES", "ParameterReader"]
 
 
 class Style(NamedTuple):
-    """How a parameter is written: ``{}`` is its name, a line break any blanks. ``json_begin``: where JSON differs."""
+    """How a parameter is written: ``{}`` is its name, a line break any blanks. ``json_begin``: if JSON differs."""
 
     begin: str
     end: str
