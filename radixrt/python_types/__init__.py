@@ -68,7 +68,10 @@ def json_schema_of(value: Any, *, param: str) -> tuple[str, Callable[[str], Any]
     errors = (PydanticUserError, PydanticUndefinedAnnotation, SchemaError, TypeError, NameError, ImportError)
     try:
         source, adapter = _adapter(value, param)
-    except (*errors, RecursionError) as error:
+    except RecursionError:
+        # pydantic walks a type by calling itself; the type's own repr would too.
+        raise InvalidRequest(f"{param}: the type is nested too deeply", param=param) from None
+    except errors as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InvalidRequest(f"{param}: no JSON Schema for {value!r}: {reason}", param=param) from error
     return source, adapter.validate_json

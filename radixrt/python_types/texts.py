@@ -196,7 +196,7 @@ def url_text(schemes: list[str] | None) -> str:
 
 # Domains that are reserved for special use (RFC 6761 and later) are no addresses.
 EMAIL: Final = (
-    r"[A-Za-z0-9_+-]{1,30}(?:\.[A-Za-z0-9_+-]{1,30}){0,1}@"
+    r"(?=[^@]{1,64}@)[A-Za-z0-9_+-]+(?:\.[A-Za-z0-9_+-]+)*@"
     rf"(?:(?!..--){_LABEL}\.){{1,3}}"
     r"(?!(?:arpa|invalid|local|localhost|onion|test)$)[a-z]{2,24}"
 )

@@ -238,7 +238,7 @@ class SchemaWriter(GenerateJsonSchema):
 
     def _array(self, schema: Mapping[str, Any]) -> JsonSchemaValue:
         found: dict[str, Any] = {"type": "array", "items": self._items(schema)}
-        self.update_with_validations(found, schema, self.ValidationsMapping.array)  # type: ignore[arg-type]
+        self.update_with_validations(found, schema, self.ValidationsMapping.array)
         return found
 
     def list_schema(self, schema: Any) -> JsonSchemaValue:
@@ -287,7 +287,7 @@ class SchemaWriter(GenerateJsonSchema):
         with self._at("{}"):
             values = schema.get("values_schema")
             found["additionalProperties"] = True if values is None else self.generate_inner(values)
-        self.update_with_validations(found, schema, self.ValidationsMapping.object)  # type: ignore[arg-type]
+        self.update_with_validations(found, schema, self.ValidationsMapping.object)
         if schema.get("min_length", 0) > 1 and not is_distinct(keys, self._resolved):
             raise self.refusal("min_length", f"of a dict by {keys['type']}: two keys may spell one value")
         return found

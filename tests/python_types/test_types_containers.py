@@ -218,6 +218,11 @@ TABLE: list[tuple[Any, list[Any]]] = [
     (collections.deque[int], [collections.deque([1])]),
     (set[Color], [{Color.RED}, set()]),
     (frozenset[Literal[1, 2]], [frozenset({2})]),
+    (set[int], [{1, 2}]),
+    (set[float], [{0.5, 2.5}]),
+    (Annotated[set[str], at.Len(2, 3)], [{"a", "b"}]),
+    (Annotated[frozenset[tuple[datetime.date, int]], at.MinLen(2)], []),
+    (Annotated[dict[int, int], at.Len(2, 3)], [{1: 1, 2: 2}]),
     (Iterable[int], []),
     (dict[str, int], [{"a": 1}]),
     (dict[str, Any], [{"a": [None, {"b": 1.5}]}]),
@@ -289,3 +294,26 @@ def test_what_is_let_through_is_parsed_and_what_is_written_is_let_through(
     found = constrained(kind)
     found.check_walks()
     found.check_written(kind, values)
+
+
+@pytest.mark.parametrize(
+    ("kind", "texts"),
+    [
+        (set[int], ["[1,1]"]),
+        (Annotated[set[str], at.MinLen(2)], ['["a"]', '["a","a"]']),
+        (dict[int, int], ['{"01":1}', '{"+1":1}', '{"1.0":1}', '{"a":1}']),
+        (dict[Level, int], ['{"3":1}', '{"LOW":1}']),
+        (PETS, ['{"lives":1}', '{"kind":"dog","name":"x"}', '{"kind":"dog","lives":1}']),
+        (Plain, ['{"x":1,"hidden":1}']),
+        (Computed, ['{"x":1,"twice":2}']),
+        (Paths, ['{"address":{"city":"a","lines":[]}}', '{"city":"a","street":"b"}']),
+        (Names, ['{"plain":1,"both":2,"Read":3,"First":4}']),
+        (Point, ["[]", "[1,2.5,3]"]),
+        (tuple[int, ...], ["1", '["a"]']),
+    ],
+)
+def test_what_parsing_would_refuse_or_drop_is_not_let_through(
+    kind: Any, texts: list[str], constrained: Callable[[Any], Any]
+) -> None:
+    found = constrained(kind)
+    assert [text for text in texts if found.takes(text)] == []

@@ -253,3 +253,15 @@ def test_a_choice_by_tag_needs_its_tag_though_it_has_a_default(constrained: Call
     found = constrained(Annotated[One | Two, Field(discriminator="kind")])
     assert found.takes('{"kind":"two"}')
     assert not found.takes("{}")
+
+
+def nested(depth: int) -> Any:
+    kind: Any = int
+    for _ in range(depth):
+        kind = list[kind]
+    return kind
+
+
+def test_a_type_nested_too_deep_is_refused() -> None:
+    with pytest.raises(InvalidRequest):
+        json_schema_of(nested(3_000), param="schema")

@@ -138,3 +138,53 @@ def test_what_is_let_through_is_parsed_and_what_is_written_is_let_through(
     found = constrained(kind)
     found.check_walks()
     found.check_written(kind, values)
+
+
+@pytest.mark.parametrize(
+    ("kind", "texts"),
+    [
+        (
+            DT,
+            [
+                '"2024-01-01T00:00:00.1234567Z"',
+                '"2023-02-29T00:00:00"',
+                '"0000-01-01T00:00:00"',
+                '"2024-01-01T23:59:60Z"',
+            ],
+        ),
+        (pydantic.AwareDatetime, ['"2024-01-01T00:00:00"']),
+        (datetime.time, ['"24:00:00"', '"01:02"', '"01:02:03.1234567"']),
+        (datetime.timedelta, ['"P1M"', '"P9999999999D"', '"PT1.1234567S"', '"P"', '"PT"']),
+        (datetime.date, ['"2023-02-29"', '"2023-13-01"']),
+        (pydantic.PastDate, ['"9999-01-01"']),
+        (pydantic.FutureDate, ['"2000-01-01"']),
+        (Annotated[float, Field(gt=0)], ["0", "1e-400", "-1"]),
+        (Annotated[float, Field(lt=0.3)], ["0.3", "0.29999999999999999999999"]),
+        (pydantic.FiniteFloat, ["1e400"]),
+        (D, ["0.1234567890123456789", "1e400", '"NaN"']),
+        (Annotated[D, Field(max_digits=3)], ["12.34", "1000", '"12.34"', "0.0001"]),
+        (Annotated[str, pydantic.StringConstraints(strip_whitespace=True, min_length=1)], ['" "', '"a "']),
+        (Annotated[bytes, Field(max_length=3)], ['"\u00e9\u00e9"']),
+        (Base64Bytes, ['"A"', '"AB=="', '"A+=="']),
+        (pydantic.UUID4, ['"550e8400-e29b-11d4-a716-446655440000"', '"550e8400-e29b-41d4-c716-446655440000"']),
+        (ipaddress.IPv4Network, ['"1.2.3.4/24"', '"1.2.3.4/33"']),
+        (
+            pydantic.HttpUrl,
+            ['"http://a.b:70000"', '"http://1.2.3.400"', '"ftp://a.b"', '"http://xn--a.b"', '"http:///a"'],
+        ),
+        (pydantic.SecretStr, ["1"]),
+    ],
+)
+def test_what_parsing_would_refuse_or_shorten_is_not_let_through(
+    kind: Any, texts: list[str], constrained: Callable[[Any], Any]
+) -> None:
+    found = constrained(kind)
+    assert [text for text in texts if found.takes(text)] == []
+
+
+def test_addresses_of_mail(constrained: Callable[[Any], Any]) -> None:
+    pytest.importorskip("email_validator")
+    found = constrained(pydantic.EmailStr)
+    found.check_walks()
+    found.check_written(pydantic.EmailStr, ["a@b.com", "john.f.doe+x@mail.example.org"])
+    assert not found.takes('"a@b.test"')
