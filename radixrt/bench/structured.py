@@ -126,7 +126,7 @@ def _run_engine(plan: Plan, engine: str, schemas: int) -> EngineRun:
             row = rows[done]
             run.failures[row["id"]] = ended
             spent = plan.patience * 1e6 if ended == "timeout" else 0.0
-            run.records.append(SchemaRecord(row["id"], row["split"], spent, ended))
+            run.records.append(SchemaRecord(row["id"], row["split"], spent, ended, len(row["tests"])))
             done += 1
     return run
 

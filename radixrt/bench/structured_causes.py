@@ -32,13 +32,15 @@ def byte_vocabulary() -> Vocabulary:
 def cause_of_refusal(grammar: CompiledGrammar, any_order: CompiledGrammar | None, schema: Any, value: Any) -> str:
     """``spelling``, ``key_order``, ``key_order+spelling``; ``rejected`` where no writing of ``value`` is taken.
 
-    ``any_order`` takes the members of objects in any order; without it orders are searched.
+    ``any_order`` takes the members of objects in any order, those of given values aside; else orders are searched.
     """
     known = _declared(schema)
     if _is_taken(grammar, value, known, orders=False, spellings=True):
         return "spelling"
     for cause, spellings in (("key_order", False), ("key_order+spelling", True)):
-        if _is_taken(any_order or grammar, value, known, orders=any_order is None, spellings=spellings):
+        if any_order is not None and _is_taken(any_order, value, known, orders=False, spellings=spellings):
+            return cause
+        if _is_taken(grammar, value, known, orders=True, spellings=spellings):
             return cause
     return "rejected"
 

@@ -34,6 +34,7 @@ class SchemaRecord(msgspec.Struct):
     split: str
     compile_us: float
     refused: str | None = None
+    documents: int = 0
     verdicts: list[tuple[bool, bool]] = []
     masks_us: list[float] = []
     accepts_us: list[float] = []
@@ -111,7 +112,7 @@ def _compiled(engine: Engine, row: dict[str, Any]) -> tuple[SchemaRecord, Callab
     except Refused as reason:
         refused = str(reason)
     passed = (time.perf_counter_ns() - started) / 1e3
-    return SchemaRecord(row["id"], row["split"], passed, refused), begin
+    return SchemaRecord(row["id"], row["split"], passed, refused, len(row["tests"])), begin
 
 
 def _walk(text: Text, tokens: Sequence[int], end: int, record: SchemaRecord) -> bool:

@@ -42,6 +42,7 @@ def summary(records: Sequence[SchemaRecord]) -> dict[str, Any]:
     wrong = [(taken, valid) for record in records for taken, valid in record.verdicts if taken != valid]
     return {
         "schemas": len(records),
+        "with_documents": sum(record.documents > 0 for record in records),
         "right": sum(bool(r.verdicts) and all(taken == valid for taken, valid in r.verdicts) for r in records),
         "refused": sum(record.refused is not None for record in records),
         "documents": sum(len(record.verdicts) for record in judged),
@@ -101,7 +102,15 @@ class Report:
 
     def _columns(self, title: str, engines: dict[str, dict[str, Any]]) -> None:
         table = Table(title, *engines)
-        counts = ("schemas", "right", "refused", "documents", "invalid_accepted", "valid_rejected")
+        counts = (
+            "schemas",
+            "with_documents",
+            "right",
+            "refused",
+            "documents",
+            "invalid_accepted",
+            "valid_rejected",
+        )
         for name in (*counts, "empty_masks", "mask_and_accept_disagree", "memory_mib"):
             if all(name in found for found in engines.values()):
                 table.add_row(name.replace("_", " "), *(str(found[name]) for found in engines.values()))
@@ -113,12 +122,12 @@ class Report:
 
     def _by_split(self, records: Sequence[SchemaRecord], outcomes: Sequence[Judged]) -> None:
         """Each category's outcomes, why included, and every schema that is not right by name."""
-        wanted = {record.id for record in records}
+        wanted = {record.id for record in records if record.documents}
         chosen = [case for case in outcomes if case.key in wanted]
-        self._groups("sample by category", chosen)
+        self._groups("sample by category, schemas with documents", chosen)
         by_token = {r.id: all(taken == valid for taken, valid in r.verdicts) for r in records if r.verdicts}
         differing = [c.key for c in chosen if c.key in by_token and by_token[c.key] != (c.outcome == "right")]
-        self.data["sample_not_right"] = {c.key: c.outcome for c in chosen if c.outcome not in ("right", "compiled")}
+        self.data["sample_not_right"] = {c.key: c.outcome for c in chosen if c.outcome != "right"}
         self.data["tokens_and_bytes_disagree"] = differing
         for key, outcome in sorted(self.data["sample_not_right"].items(), key=lambda item: (item[1], item[0])):
             self._say(f"  {outcome}: {key}")

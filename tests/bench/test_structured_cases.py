@@ -48,6 +48,7 @@ def test_the_cause_of_a_refusal_is_found_by_writing_again(
 ) -> None:
     grammar = compiler.json_schema(schema)
     assert cause_of_refusal(grammar, None, schema, value) == cause
+    assert cause_of_refusal(grammar, compiler.json_schema(schema, key_order="any"), schema, value) == cause
 
 
 def test_values_nested_deeper_than_the_interpreter_recurses(compiler: Compiler) -> None:

@@ -141,7 +141,7 @@ def test_a_busy_machine_is_warned_of() -> None:
 
 def test_engines_are_compared_on_what_all_of_them_compiled() -> None:
     hello = Hello("", "1", "toy", 1.0)
-    ours = [SchemaRecord("a", "x", 1.0, verdicts=[(True, True)]), SchemaRecord("b", "x", 1.0, refused="not")]
+    ours = [SchemaRecord("a", "x", 1.0, None, 1, [(True, True)]), SchemaRecord("b", "x", 1.0, "not", 1)]
     theirs = [SchemaRecord("a", "x", 9.0, verdicts=[(False, True)]), SchemaRecord("b", "x", 9.0)]
     printed, report = reported()
     report.sample(
