@@ -191,8 +191,8 @@ class _Meaning:
             elif isinstance(op, Times):
                 stack.append(pool.repeat(stack.pop(), op.low, op.high))
             elif isinstance(op, Seq | Alt | And):
-                top = stack[len(stack) - op.count :]
-                del stack[len(stack) - op.count :]
+                top = stack[len(stack) - op.size :]
+                del stack[len(stack) - op.size :]
                 join = pool.concat if isinstance(op, Seq) else pool.alt if isinstance(op, Alt) else pool.and_
                 stack.append(join(*top))
             elif isinstance(op, Name | Use | Token | Json):

@@ -45,9 +45,9 @@ class Json(NamedTuple):
 
 
 class And(NamedTuple):
-    """All of the last ``count``."""
+    """All of the last ``size``."""
 
-    count: int
+    size: int
     at: int
 
 

@@ -117,10 +117,9 @@ class Terminals:
             self._source.refuse("lazy repetition", "a pattern mixes lazy and greedy repetitions", word.at)
         return shortest(self._pool, term) if True in laziness else term
 
-    def common(self, name: str) -> Rx | None:
-        """A terminal of the library ``common``; None if it has none of this name."""
-        pattern = COMMON.get(name)
-        return None if pattern is None else regex_term(self._pool, pattern, self._limits)
+    def common(self, name: str) -> Rx:
+        """The terminal of the library ``common`` with this name, one of ``COMMON``."""
+        return regex_term(self._pool, COMMON[name], self._limits)
 
     def structured(self, word: Word) -> Rx:
         """``%regex``: a substring of given text, cut at the borders of its characters, words or chunks."""

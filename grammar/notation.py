@@ -33,15 +33,15 @@ class Rule(NamedTuple):
 
 
 class Seq(NamedTuple):
-    """The last ``count``, one after the other; none at all is the empty string."""
+    """The last ``size``, one after the other; none at all is the empty string."""
 
-    count: int
+    size: int
 
 
 class Alt(NamedTuple):
-    """Any of the last ``count``."""
+    """Any of the last ``size``."""
 
-    count: int
+    size: int
 
 
 class Times(NamedTuple):
@@ -112,8 +112,8 @@ def _run(
         elif isinstance(op, Times):
             stack.append((builder.repeat(builder.seq(*stack.pop()), op.low, op.high),))
         else:
-            top = stack[len(stack) - op.count :]
-            del stack[len(stack) - op.count :]
+            top = stack[len(stack) - op.size :]
+            del stack[len(stack) - op.size :]
             if isinstance(op, Seq):
                 stack.append(tuple(symbol for parts in top for symbol in parts))
             elif position == last:  # a rule has its alternatives itself, without a symbol for all of them
