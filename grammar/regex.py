@@ -8,6 +8,8 @@ where they are trivially true, those cost nothing. This module does not know how
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from radixrt.errors import UnsupportedConstraint
 from radixrt.grammar.limits import GrammarLimits
 from radixrt.grammar.regex_ast import (
@@ -81,14 +83,26 @@ def _translated(pool: Pool, node: Node) -> Rx:
 
 def _searching(node: Node) -> Node:
     """Anything, a match, anything; without the parts that anchors at the very ends rule out."""
-    if isinstance(node, Alt):
-        return Alt(tuple(_searching(option) for option in node.options))
+    groups: dict[tuple[bool, bool], list[Node]] = {}
+    for option in _options(node):
+        parts = flat(option)
+        edges = bool(parts) and parts[0] == Anchor("start"), bool(parts) and parts[-1] == Anchor("end")
+        groups.setdefault(edges, []).append(option)
+    found: list[Node] = []
+    for (starts, ends), options in groups.items():
+        before, after = () if starts else (ANYTHING,), () if ends else (ANYTHING,)
+        found.append(Seq((*before, *(options if len(options) == 1 else [Alt(tuple(options))]), *after)))
+    return found[0] if len(found) == 1 else Alt(tuple(found))
+
+
+def _options(node: Node) -> Iterator[Node]:
+    """The alternatives that a whole pattern is made of; groups are nested no deeper than the parser allows."""
     parts = flat(node)
     if len(parts) == 1 and isinstance(parts[0], Alt):
-        return _searching(parts[0])
-    before = () if parts and parts[0] == Anchor("start") else (ANYTHING,)
-    after = () if parts and parts[-1] == Anchor("end") else (ANYTHING,)
-    return Seq((*before, *parts, *after))
+        for option in parts[0].options:
+            yield from _options(option)
+    else:
+        yield node
 
 
 class _Translator:
@@ -129,10 +143,15 @@ class _Translator:
                 *(self.translate(part, first, False) for part, first in zip(parts, firsts, strict=True))
             )
         # All that follows is known here, so lookaheads become intersections at once.
-        result = EMPTY
+        result, plain = EMPTY, list[Rx]()
         for part, first in zip(reversed(parts), reversed(firsts), strict=True):
-            result = pool.before_end(self.translate(part, first, result == EMPTY), result)
-        return result
+            term = self.translate(part, first, not plain and result == EMPTY)
+            if pool.is_sensitive(term):
+                result = pool.before_end(term, pool.concat(*reversed(plain), result))
+                plain.clear()
+            elif term != EMPTY:
+                plain.append(term)
+        return pool.concat(*reversed(plain), result)
 
     def _repeat(self, node: Repeat, first: bool, last: bool) -> Rx:
         once = node.high == 1

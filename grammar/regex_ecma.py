@@ -28,6 +28,7 @@ _CLASS_ESCAPES = {"d": _DIGITS, "w": _WORD, "s": ECMA_SPACES}
 _CONTROL_ESCAPES = {"t": 0x09, "n": 0x0A, "v": 0x0B, "f": 0x0C, "r": 0x0D}
 _OPENERS = ("(?:", "(?=", "(?!", "(?<=", "(?<!")
 _COUNT = re.compile(r"\{([0-9]+)(?:(,)([0-9]*))?\}")
+_PLAIN = re.compile(r"[^\\^$.*+?()\[\]{}|]+")
 _NO_LEAST = re.compile(r"\{,[0-9]+\}")
 _FLAGS = re.compile(r"\(\?([a-z]*)(?:-([a-z]*))?:")
 _NAME = re.compile(r"\(\?<([^\W\d$]|\$)[\w$]*>")
@@ -68,6 +69,7 @@ class _Parser:
         self._limits = limits
         self._at = 0
         self._flags: frozenset[str] = frozenset()
+        self._literals: dict[tuple[int, bool], Chars] = {}
 
     def parse(self) -> Node:
         stack = [_Group("", 0, frozenset())]
@@ -92,11 +94,23 @@ class _Parser:
                 self._fail("nothing to repeat")
             else:
                 self._flags = group.flags
-                group.parts.append(self._quantified(self._atom()))
+                self._plain_text(group.parts)
+                if self._at < len(self._text) and self._text[self._at] not in "()|":
+                    group.parts.append(self._quantified(self._atom()))
         if len(stack) > 1:
             self._at = stack[-1].column
             self._fail("missing ), unterminated group")
         return stack[0].finished()
+
+    def _plain_text(self, parts: list[Node]) -> None:
+        """Read a run of characters that stand for themselves, but for the last one if it is repeated."""
+        run = _PLAIN.match(self._text, self._at)
+        if run is None:
+            return
+        end = run.end() - (self._text[run.end() : run.end() + 1] in tuple("*+?{"))
+        for place in range(self._at, end):
+            self._at = place + 1
+            parts.append(self._one(ord(self._text[place])))
 
     def _opener(self, flags: frozenset[str]) -> tuple[str, frozenset[str]]:
         """Read the beginning of a group that stands under ``flags``: its kind, and the flags inside it."""
@@ -185,9 +199,12 @@ class _Parser:
         return ord(self._text[self._at - 1])
 
     def _one(self, code: int) -> Chars:
-        if 0xD800 <= code <= 0xDFFF:
-            self._refuse("surrogate", f"the surrogate U+{code:04X} before this place")
-        return self._chars(((code, code),))
+        known = self._literals.get((code, "i" in self._flags))
+        if known is None:
+            if 0xD800 <= code <= 0xDFFF:
+                self._refuse("surrogate", f"the surrogate U+{code:04X} before this place")
+            known = self._literals[code, "i" in self._flags] = self._chars(((code, code),))
+        return known
 
     # --- escapes -------------------------------------------------------------------------------------------------
 

@@ -22,6 +22,9 @@ from radixrt.grammar.utf8 import ALL_CHARACTERS, Range, complement, unite
 
 __all__ = ["parse_python"]
 
+# Plain integers: combining flags of ``re`` costs more than all else that is done for a literal.
+_IGNORECASE, _MULTILINE, _DOTALL, _ASCII = int(re.IGNORECASE), int(re.MULTILINE), int(re.DOTALL), int(re.ASCII)
+_CASE_FLAGS = _IGNORECASE | _ASCII
 _WARNINGS_LOCK = threading.Lock()
 _NOTHING = Chars(())
 _CATEGORIES = {
@@ -55,7 +58,7 @@ def parse_python(pattern: str, limits: GrammarLimits) -> Node:
         raise UnsupportedConstraint(
             f"the regular expression is too large: {error}", keyword="pattern", param="regex"
         ) from error
-    return _Reader(pattern).sequence(tree, tree.state.flags)
+    return _Reader(pattern).sequence(tree, int(tree.state.flags))
 
 
 class _Reader:
@@ -63,13 +66,14 @@ class _Reader:
 
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
+        self._literals: dict[tuple[int, int], Chars] = {}
 
     def sequence(self, tree: Any, flags: int) -> Node:
         return Seq(tuple(self._node(op, value, flags) for op, value in tree))
 
     def _node(self, op: Any, value: Any, flags: int) -> Node:
         if op is ops.LITERAL:
-            return Chars(self._set([(op, value)], flags))
+            return self._literal(value, flags & _CASE_FLAGS)
         if op is ops.NOT_LITERAL:
             return Chars(complement(self._set([(ops.LITERAL, value)], flags)))
         if op is ops.IN:
@@ -77,12 +81,12 @@ class _Reader:
             ranges = self._set(value[1:] if negative else value, flags)
             return Chars(complement(ranges) if negative else ranges)
         if op is ops.ANY:
-            return Chars(ALL_CHARACTERS if flags & re.DOTALL else complement(((10, 10),)))
+            return Chars(ALL_CHARACTERS if flags & _DOTALL else complement(((10, 10),)))
         if op is ops.BRANCH:
             return Alt(tuple(self.sequence(option, flags) for option in value[1]))
         if op is ops.SUBPATTERN:
             _, added, removed, body = value
-            return self.sequence(body, (flags | added) & ~removed)
+            return self.sequence(body, (flags | int(added)) & ~int(removed))
         if op in (ops.MAX_REPEAT, ops.MIN_REPEAT, ops.POSSESSIVE_REPEAT):
             low, high, body = value
             top = None if high is ops.MAXREPEAT else int(high)
@@ -98,6 +102,13 @@ class _Reader:
             return _NOTHING
         raise self._refusal(op)
 
+    def _literal(self, code: int, flags: int) -> Chars:
+        """Most of a long pattern are literals."""
+        known = self._literals.get((code, flags))
+        if known is None:
+            known = self._literals[code, flags] = Chars(self._set([(ops.LITERAL, code)], flags))
+        return known
+
     def _look(self, ahead: bool, body: Any, negative: bool, flags: int) -> Node:
         if not ahead:
             low, high = body.getwidth()
@@ -108,7 +119,7 @@ class _Reader:
         return Look(self.sequence(body, flags), ahead, negative)
 
     def _place(self, value: Any, flags: int) -> Node:
-        lines = bool(flags & re.MULTILINE)
+        lines = bool(flags & _MULTILINE)
         if value is ops.AT_BEGINNING:
             return Anchor("line_start" if lines else "start")
         if value is ops.AT_BEGINNING_STRING:
@@ -117,7 +128,7 @@ class _Reader:
             return Anchor("line_end" if lines else "end_or_newline")
         if value is ops.AT_END_STRING:
             return Anchor("end")
-        word = python_class("w", bool(flags & re.ASCII))
+        word = python_class("w", bool(flags & _ASCII))
         if value is ops.AT_BOUNDARY:
             return Boundary(word, negative=False, empty=False)
         if value is ops.AT_NON_BOUNDARY:
@@ -125,7 +136,7 @@ class _Reader:
         raise self._refusal(value)
 
     def _set(self, items: Any, flags: int) -> tuple[Range, ...]:
-        ascii_only = bool(flags & re.ASCII)
+        ascii_only = bool(flags & _ASCII)
         spans: list[Range] = []
         classes: list[str] = []
         for op, value in items:
@@ -140,7 +151,7 @@ class _Reader:
                 classes.append(_CATEGORIES[value])
             else:
                 raise self._refusal(op)
-        if flags & re.IGNORECASE:
+        if flags & _IGNORECASE:
             return ignoring_case(spans, classes, ascii_only)
         return unite(spans, *(python_class(letter, ascii_only) for letter in classes))
 
