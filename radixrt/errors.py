@@ -108,8 +108,9 @@ class ContextLengthExceeded(InvalidRequest):
 class UnsupportedConstraint(InvalidRequest):
     """The constraint is outside what the engine represents exactly.
 
-    ``keyword`` is the construct that was refused. ``location`` says where: a JSON pointer for schemas, a
-    column (0-based, counted in characters) for regular expressions, ``line:column`` for grammars.
+    ``keyword`` is the construct that was refused. ``location`` says where: a JSON pointer for schemas, the
+    path of a field for Python types (``Card.tags[].name``), a column (0-based, counted in characters) for regular
+    expressions, ``line:column`` for grammars.
     """
 
     code = "unsupported_constraint"
