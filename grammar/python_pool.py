@@ -55,6 +55,10 @@ class PythonPool(Derivatives):
         twin._empty = {term: known for term, known in self._empty.items() if term < count}
         return twin
 
+    def each_byte(self) -> list[Rx]:
+        """The 256 terms of single bytes."""
+        return [self.byte_set(1 << byte) for byte in range(256)]
+
     def one_of(self, strings: Sequence[bytes]) -> Rx:
         """Exactly one of these strings, shaped like a trie, so that thousands cost no more than their bytes."""
         # Of the trie of the sorted strings only the path to the latest one is kept: for each of its nodes the terms

@@ -50,6 +50,9 @@ class Pool(Protocol):
     def byte_set(self, mask: int) -> Rx:
         """One byte out of a set."""
 
+    def each_byte(self) -> list[Rx]:
+        """The 256 terms of single bytes."""
+
     def literal(self, data: bytes) -> Rx:
         """Exactly these bytes."""
 

@@ -73,7 +73,7 @@ class Divisible:
         if not taken:
             return whole
         # A point may stand before any digit; the caller says where it does.
-        images = [pool.byte_set(1 << byte) for byte in range(256)]
+        images = pool.each_byte()
         for digit in b"0123456789":
             images[digit] = pool.alt(images[digit], pool.concat(self._point, images[digit]))
         return pool.substitute(whole, images)

@@ -78,7 +78,7 @@ void to_bytes(const ByteSet &set, uint8_t *mask) {
 extern "C" {
 
 // The version of this interface; the Python side refuses any other.
-int32_t radixrt_pool_abi(void) { return 1; }
+int32_t radixrt_pool_abi(void) { return 2; }
 
 // Null if there is no memory.
 void *radixrt_pool_new(int64_t fuel, int32_t max_terms) {
@@ -114,6 +114,13 @@ Term radixrt_pool_all(void *handle) { return pool_of(handle).all; }
 
 Term radixrt_pool_byte_set(void *handle, const uint8_t *mask) {
     return guarded([&]() -> int32_t { return pool_of(handle).byte_set(from_bytes(mask)); });
+}
+// Writes the terms of the 256 single bytes.
+int32_t radixrt_pool_each_byte(void *handle, Term *out) {
+    return guarded([&]() -> int32_t {
+        for (int byte = 0; byte < 256; ++byte) out[byte] = pool_of(handle).byte_set(ByteSet::single(byte));
+        return 0;
+    });
 }
 Term radixrt_pool_literal(void *handle, const uint8_t *data, int64_t size) {
     return guarded([&]() -> int32_t { return pool_of(handle).literal(data, static_cast<size_t>(size)); });

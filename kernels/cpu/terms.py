@@ -21,7 +21,7 @@ __all__ = ["MAX_TERMS", "NativePool"]
 
 MAX_TERMS: Final = 700_000
 """Terms of one pool, about 100 bytes each."""
-_ABI = 1
+_ABI = 2
 _NONE, _EMPTY = 0, 1
 _INFINITE = 1 << 62
 _FUEL, _TERMS, _SENSITIVE, _ARGUMENT, _MEMORY, _WATCHED = range(-1, -7, -1)
@@ -40,6 +40,7 @@ _FUNCTIONS: Final[dict[str, tuple[tuple[Any, ...], Any, bool]]] = {
     "any_byte": ((), _i32, False),
     "all": ((), _i32, False),
     "byte_set": ((_bytes,), _i32, False),
+    "each_byte": ((_p,), _i32, False),
     "literal": ((_bytes, _i64), _i32, False),
     "chars": ((_bytes, _i64), _i32, False),
     "one_of": ((_bytes, _bytes, _i64), _i32, True),
@@ -100,8 +101,11 @@ def _functions() -> _Functions:
     return _Functions(library)
 
 
+_PACK: Final = tuple(struct.Struct(f"={count}i").pack for count in range(16))
+
+
 def _packed(terms: Sequence[int]) -> bytes:
-    return array("i", terms).tobytes()
+    return _PACK[len(terms)](*terms) if len(terms) < 16 else array("i", terms).tobytes()
 
 
 class NativePool:
@@ -134,6 +138,7 @@ class NativePool:
         """Every string of bytes."""
         self._chars: dict[tuple[tuple[int, int], ...], int] = {}
         self._text = _NONE
+        self._room: ctypes.Array[ctypes.c_char] | None = None
 
     def __del__(self) -> None:
         handle, self.handle = getattr(self, "handle", 0), 0
@@ -186,7 +191,8 @@ class NativePool:
 
     def spend(self, amount: int) -> None:
         """Take fuel for work done outside of the pool."""
-        self._got(self._c.spend(self.handle, amount))
+        if self._c.spend(self.handle, amount) < 0:
+            self._refuse(_FUEL)
 
     def refill(self, amount: int, limit: str) -> None:
         """Allow ``amount`` operations from now on; ``limit`` is the name that a refusal gives."""
@@ -210,9 +216,16 @@ class NativePool:
         """One byte out of a set: bit ``b`` of ``mask`` stands for byte ``b``."""
         return self._got(self._c.byte_set(self.handle, mask.to_bytes(32, "little")))
 
+    def each_byte(self) -> list[int]:
+        """The 256 terms of single bytes."""
+        room = (ctypes.c_int32 * 256)()
+        self._got(self._c.each_byte(self.handle, room))
+        return list(room)
+
     def literal(self, data: bytes) -> int:
         """Exactly these bytes."""
-        return self._got(self._c.literal(self.handle, data, len(data)))
+        found: int = self._c.literal(self.handle, data, len(data))
+        return found if found >= 0 else self._refuse(found)
 
     def one_of(self, strings: Sequence[bytes]) -> int:
         """Exactly one of these strings, shaped like a trie, so that thousands cost no more than their bytes."""
@@ -237,15 +250,21 @@ class NativePool:
 
     def concat(self, *terms: int) -> int:
         """One after the other."""
+        found: int
         if len(terms) == 2:
-            return self._got(self._c.concat2(self.handle, *terms))
-        return self._got(self._c.concat(self.handle, _packed(terms), len(terms)))
+            found = self._c.concat2(self.handle, *terms)
+        else:
+            found = self._c.concat(self.handle, _packed(terms), len(terms))
+        return found if found >= 0 else self._refuse(found)
 
     def alt(self, *terms: int) -> int:
         """Any of them."""
+        found: int
         if len(terms) == 2:
-            return self._got(self._c.alt2(self.handle, *terms))
-        return self._got(self._c.alt(self.handle, _packed(terms), len(terms)))
+            found = self._c.alt2(self.handle, *terms)
+        else:
+            found = self._c.alt(self.handle, _packed(terms), len(terms))
+        return found if found >= 0 else self._refuse(found)
 
     def and_(self, *terms: int) -> int:
         """All of them."""
@@ -318,11 +337,13 @@ class NativePool:
 
     def nullable(self, term: int, flags: int = 0) -> bool:
         """Whether ``term`` matches when nothing more is read."""
-        return self._got(self._c.nullable(self.handle, term, flags)) != 0
+        found: int = self._c.nullable(self.handle, term, flags)
+        return found > 0 if found >= 0 else self._refuse(found)
 
     def is_sensitive(self, term: int) -> bool:
         """Whether what it matches depends on what stands around it; ``closed`` makes it ordinary."""
-        return self._got(self._c.sensitive(self.handle, term)) != 0
+        found: int = self._c.sensitive(self.handle, term)
+        return found > 0 if found >= 0 else self._refuse(found)
 
     def shortest(self, term: int) -> int:
         """A lower bound on the length of its strings in bytes."""
@@ -330,13 +351,15 @@ class NativePool:
 
     def longest(self, term: int) -> int:
         """An upper bound on the length of its strings in bytes."""
-        return self._got(self._c.longest(self.handle, term))
+        found: int = self._c.longest(self.handle, term)
+        return found if found >= 0 else self._refuse(found)
 
     def arcs(self, term: int, flags: int = 0) -> tuple[tuple[int, int], ...]:
         """The derivatives of ``term``: disjoint sets of bytes (256-bit masks), each with the term that remains."""
-        room = ctypes.create_string_buffer(256 * _ARC.size)
-        count = self._got(self._c.arcs(self.handle, term, flags, room))
-        found = _ARC.iter_unpack(ctypes.string_at(room, count * _ARC.size))
+        if self._room is None:
+            self._room = ctypes.create_string_buffer(256 * _ARC.size)
+        count = self._got(self._c.arcs(self.handle, term, flags, self._room))
+        found = _ARC.iter_unpack(ctypes.string_at(self._room, count * _ARC.size))
         return tuple((int.from_bytes(mask, "little"), rest) for mask, rest in found)
 
     def matches(self, term: int, data: bytes) -> bool:
