@@ -90,6 +90,8 @@ class Library:
     """
 
     def __init__(self, schema: JsonValue, resources: Mapping[str, object] | None = None) -> None:
+        self.formats: set[str] = set()
+        """The values of ``format`` in the documents read so far."""
         self._unread = {uri.rstrip("#"): document for uri, document in (resources or {}).items()}
         self._schemas: dict[int, Schema] = {}  # by id of the dict; the documents below keep those alive
         self._documents: list[JsonValue] = []
@@ -297,6 +299,8 @@ class Library:
                 draft = _draft_of(keywords["$schema"], pointer)
             for keyword, value in keywords.items():
                 check_keyword(keyword, value, pointer)
+            if "format" in keywords:
+                self.formats.add(keywords["format"])
             schema = Schema(keywords, True, pointer, base, draft)
             if keywords is top:
                 self._resources.setdefault(base, schema)

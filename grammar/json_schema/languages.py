@@ -47,6 +47,20 @@ class Languages:
         self._spelled: dict[Rx, Rx] = {}
         self._spellings: dict[Rx, Callable[[], Rx]] = {}  # ways to carry over what was put together here
 
+    def prepared(self, formats: Iterable[str]) -> None:
+        """Make now what nearly every schema needs, and these formats, with their spellings."""
+        for language in (self.text, *(self._format(name) for name in formats)):
+            self.spelled(language)
+
+    def copied(self, unknown_format: str) -> Languages:
+        """The same languages in a copy of the pool, for one compilation. Of a prepared instance only."""
+        twin = Languages(self.pool.truncated(len(self.pool)), unknown_format)
+        twin._images_of_bytes = self._images_of_bytes
+        twin._formats = dict(self._formats)
+        twin._texts = set(self._texts)
+        twin._spelled = dict(self._spelled)
+        return twin
+
     # --- sources --------------------------------------------------------------------------------------------
 
     def search(self, pattern: str, location: str) -> Rx:
@@ -80,9 +94,13 @@ class Languages:
                     param="schema",
                 )
             return None
-        if name not in self._formats:
-            self._formats[name] = format_language(self.pool, name)
-        return self._formats[name]
+        return self._format(name)
+
+    def _format(self, name: str) -> Rx:
+        known = self._formats.get(name)
+        if known is None:
+            known = self._formats[name] = format_language(self.pool, name)
+        return known
 
     def length(self, low: int, high: int | None) -> Rx:
         """Values of so many code points."""
@@ -208,7 +226,7 @@ class Languages:
 
     def _spellings_of_bytes(self) -> list[Rx]:
         pool = self.pool
-        alone = [pool.byte_set(1 << byte) for byte in range(256)]
+        alone = pool.each_byte()
         images = list(alone)
         hexadecimal = [pool.byte_set(_mask({d, d.upper()})) for d in "0123456789abcdef"]
         prefix = [images[byte] for byte in rb"\u00"]
