@@ -48,7 +48,8 @@ def lark_symbol(builder: GrammarBuilder, text: str, limits: GrammarLimits, symbo
     """
     source = GrammarText(text, limits)
     terminals = Terminals(builder.pool, source, limits)
-    return _Meaning(builder, source, terminals, parse_lark(source, terminals, symbols)).start()
+    grammar = parse_lark(source, terminals, symbols, builder.pool.spend)
+    return _Meaning(builder, source, terminals, grammar).start()
 
 
 class _Meaning:

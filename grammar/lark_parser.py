@@ -7,7 +7,7 @@ Groups are read with an explicit stack. Names are not looked up: what they mean,
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NoReturn
 
 from radixrt.grammar.grammar_text import GrammarText
@@ -40,9 +40,14 @@ _HARMLESS_OPTIONS: Final = re.compile(r'\{\s*("no_forcing"\s*:\s*(true|false))?\
 """Of llguidance: ``no_forcing`` changes how tokens are found, not which texts there are."""
 
 
-def parse_lark(source: GrammarText, terminals: Terminals, symbols: TokenSymbols) -> LarkGrammar:
-    """Read a whole grammar; raises ``InvalidRequest`` and ``UnsupportedConstraint`` with line:column."""
-    return _Parser(source, terminals, symbols).parse()
+def parse_lark(
+    source: GrammarText, terminals: Terminals, symbols: TokenSymbols, spend: Callable[[int], None]
+) -> LarkGrammar:
+    """Read a whole grammar; raises ``InvalidRequest`` and ``UnsupportedConstraint`` with line:column.
+
+    ``spend`` takes the fuel for it.
+    """
+    return _Parser(source, terminals, symbols, spend).parse()
 
 
 class _Open:
@@ -58,9 +63,11 @@ class _Open:
 
 
 class _Parser:
-    def __init__(self, source: GrammarText, terminals: Terminals, symbols: TokenSymbols) -> None:
+    def __init__(
+        self, source: GrammarText, terminals: Terminals, symbols: TokenSymbols, spend: Callable[[int], None]
+    ) -> None:
         self._source = source
-        self._words = Scanner(source)
+        self._words = Scanner(source, spend)
         self._terminals = terminals
         self._symbols = symbols
         self._code: list[LarkOp] = []
@@ -69,8 +76,8 @@ class _Parser:
     def parse(self) -> LarkGrammar:
         words = self._words
         words.skip_lines()
-        while words.peek().kind != END:
-            word = words.peek()
+        while words.word.kind != END:
+            word = words.word
             if word.kind.startswith("%"):
                 self._statement(words.next())
             else:
@@ -96,7 +103,7 @@ class _Parser:
     def _import(self, directive: Word) -> None:
         words = self._words
         path = []
-        if words.peek().kind == ".":
+        if words.word.kind == ".":
             self._source.refuse("%import", "other files are not read", directive.at)
         while True:
             path.append(self._name("a name to import"))
@@ -133,7 +140,7 @@ class _Parser:
         while words.take("!") or words.take("?"):  # they shape Lark's trees, nothing else
             pass
         name = self._name("a rule, a terminal or a statement")
-        if words.peek().kind == "::":
+        if words.word.kind == "::":
             self._source.refuse("parametric rule", "rules with parameters are not supported", name.at)
         parameters = self._parameters(name) if words.take("{") else ()
         if words.take("."):
@@ -188,10 +195,10 @@ class _Parser:
         code: list[LarkOp] = []
         self._code = code
         words = self._words
-        stack = [_Open("", words.peek().at)]
+        stack = [_Open("", words.word.at)]
         negations: list[int] = []
         while True:
-            group, word = stack[-1], words.peek()
+            group, word = stack[-1], words.word
             if negations and word.kind in ("|", "&", "->", ")", "]", "newline", END):
                 self._source.fail("'~' stands before what it excludes", negations[-1])
             if word.kind in ("|", "&"):
@@ -203,7 +210,7 @@ class _Parser:
             elif word.kind == "->":
                 words.next()
                 self._name("an alias")
-                if words.peek().kind not in ("|", ")", "]", "newline", END):
+                if words.word.kind not in ("|", ")", "]", "newline", END):
                     self._source.fail("an alias stands at the end of an alternative", word.at)
             elif word.kind in ("(", "["):
                 words.next()
@@ -233,13 +240,13 @@ class _Parser:
     def _goes_on(self, group: _Open) -> bool:
         """At the end of a line: whether the definition goes on in the next."""
         words = self._words
-        at = words.peek().at
+        at = words.word.at
         words.skip_lines()
-        if words.peek().kind == "|":
+        if words.word.kind == "|":
             return True
-        if group.closer and words.peek().kind == END:
+        if group.closer and words.word.kind == END:
             self._source.fail(f"missing {group.closer}", group.at)
-        return bool(group.closer) and at != words.peek().at
+        return bool(group.closer) and at != words.word.at
 
     def _end_conjunct(self, group: _Open) -> None:
         if group.parts != 1:
@@ -268,7 +275,7 @@ class _Parser:
 
     def _atom(self) -> bool:
         """Read one value. True if it is a token symbol that has to be repeated."""
-        if self._words.peek().kind != "symbol":
+        if self._words.word.kind != "symbol":
             self._code.extend(self._value(0))
             return False
         word = self._words.next()
@@ -300,7 +307,7 @@ class _Parser:
             self._source.refuse("grammar reference", "a grammar stands alone", word.at)
         if word.kind not in ("rule", "terminal"):
             self._unexpected(word)
-        if words.peek().kind == "{" and words.peek(1).kind not in (",", "number"):
+        if words.word.kind == "{" and words.second().kind not in (",", "number"):
             if word.kind != "rule":
                 self._source.refuse("template", "a template is a rule, not a terminal", word.at)
             return [Use(word.text, self._arguments(word, depth), word.at)]
@@ -320,13 +327,13 @@ class _Parser:
         """Apply the repetition marks that follow. A run must be repeated without an upper bound first."""
         words = self._words
         while True:
-            word = words.peek()
+            word = words.word
             low: int = 1
             high: int | None = 1
             if word.kind in _MARKS:
                 words.next()
                 low, high = _MARKS[word.kind]
-            elif word.kind == "~" and words.peek(1).kind == "number":
+            elif word.kind == "~" and words.second().kind == "number":
                 words.next()
                 low = high = self._count()
                 if words.take(".."):
@@ -345,10 +352,10 @@ class _Parser:
     def _bounds(self) -> tuple[int, int | None]:
         words = self._words
         words.expect("{", "'{'")
-        low = self._count() if words.peek().kind == "number" else 0
+        low = self._count() if words.word.kind == "number" else 0
         high: int | None = low
         if words.take(","):
-            high = self._count() if words.peek().kind == "number" else None
+            high = self._count() if words.word.kind == "number" else None
         words.expect("}", "'}'")
         return low, high
 
@@ -359,7 +366,7 @@ class _Parser:
         return int(word.text)
 
     def _end_of_line(self) -> None:
-        word = self._words.peek()
+        word = self._words.word
         if word.kind not in ("newline", END):
             self._source.fail(f"expected the end of the line, not {described(word)}", word.at)
 

@@ -8,11 +8,12 @@ inside brackets and before ``|``. A string or pattern is one word, flags include
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from radixrt.grammar.grammar_text import GrammarText
 
-__all__ = ["END", "Scanner", "Word"]
+__all__ = ["END", "Scanner", "Word", "described"]
 
 END: Final = "end"
 """The kind of the last word."""
@@ -44,43 +45,48 @@ class Word(NamedTuple):
 
 
 class Scanner:
-    """Hands out the words of a grammar one after the other, seeing up to three ahead."""
+    """Hands out the words of a grammar one after the other. ``word`` is the next one."""
 
-    def __init__(self, source: GrammarText) -> None:
+    def __init__(self, source: GrammarText, spend: Callable[[int], None]) -> None:
         self.source = source
+        self._spend = spend
         self._at = 0
-        self._ahead: list[Word] = []
+        self._second: Word | None = None
+        self.word = self._scan()
 
-    def peek(self, distance: int = 0) -> Word:
-        """The next word, or one a little behind it."""
-        while len(self._ahead) <= distance:
-            self._ahead.append(self._scan())
-        return self._ahead[distance]
+    def second(self) -> Word:
+        """The word behind the next one."""
+        if self._second is None:
+            self._second = self._scan()
+        return self._second
 
     def next(self) -> Word:
         """Take the next word."""
-        word = self.peek()
-        del self._ahead[0]
+        word = self.word
+        if self._second is None:
+            self.word = self._scan()
+        else:
+            self.word, self._second = self._second, None
         return word
 
     def take(self, kind: str) -> Word | None:
         """Take the next word if it is of this kind."""
-        return self.next() if self.peek().kind == kind else None
+        return self.next() if self.word.kind == kind else None
 
     def expect(self, kind: str, what: str) -> Word:
         """Take the next word, which must be of this kind."""
-        word = self.peek()
-        if word.kind != kind:
-            self.source.fail(f"expected {what}, not {described(word)}", word.at)
+        if self.word.kind != kind:
+            self.source.fail(f"expected {what}, not {described(self.word)}", self.word.at)
         return self.next()
 
     def skip_lines(self) -> None:
         """Take all line ends that come next."""
-        while self.peek().kind == "newline":
+        while self.word.kind == "newline":
             self.next()
 
     def _scan(self) -> Word:
         text = self.source.text
+        self._spend(2)
         while True:
             at = self._at
             if at >= len(text):

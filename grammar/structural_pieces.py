@@ -45,6 +45,8 @@ class Follow(NamedTuple):
 
 
 NOTHING: Final = Follow()
+_FORMAT_WORK: Final = 40
+"""What reading a format costs, in operations on terms."""
 
 Format: TypeAlias = Callable[[Fields, Follow], Symbol]
 """Gives the symbol of a format and the end that follows it."""
@@ -59,9 +61,11 @@ class Pieces:
         self.limits = limits
         self.symbols = symbols
         self.formats: dict[str, Format] = {}
+        self._free: dict[tuple[tuple[str, ...], Follow, int | None], Symbol] = {}
 
     def format(self, value: JsonValue, pointer: str, follow: Follow = NOTHING) -> Symbol:
         """Any format, with the end that follows it."""
+        self.pool.spend(_FORMAT_WORK)
         fields = Fields(value, pointer)
         kind = fields.text("type")
         read = self.formats.get(kind)
@@ -83,6 +87,12 @@ class Pieces:
 
     def free(self, stops: Sequence[str], follow: Follow, max_chars: int | None = None) -> Symbol:
         """Free text without ``stops``: to the first of the ends that follow, or to anywhere if none has to."""
+        key = (tuple(stops), follow, max_chars)
+        if key not in self._free:
+            self._free[key] = self._new_free(stops, follow, max_chars)
+        return self._free[key]
+
+    def _new_free(self, stops: Sequence[str], follow: Follow, max_chars: int | None) -> Symbol:
         text = FreeText(self.pool, (*stops, *follow.stops), max_chars)
         ways = [self.builder.terminal(text.up_to(follow.finals))] if follow.finals else []
         if "" in follow.ends:
