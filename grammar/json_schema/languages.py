@@ -81,6 +81,7 @@ class Languages:
                     f"the schema is wrong at {location}: {error.message}", param="schema"
                 ) from None
             self._patterns[pattern] = known
+            self._texts.add(known)  # whatever a pattern asks about, what it reads are whole characters
         return known
 
     def format(self, name: str, pointer: str) -> Rx | None:
@@ -100,6 +101,7 @@ class Languages:
         known = self._formats.get(name)
         if known is None:
             known = self._formats[name] = format_language(self.pool, name)
+            self._texts.add(known)
         return known
 
     def length(self, low: int, high: int | None) -> Rx:
