@@ -159,9 +159,9 @@ def prepare_rows(wanted: Mapping[Automaton, Sequence[int]]) -> None:
                 _prepare_by_hand(automaton, missing)
         if not jobs:
             return
-        for (automaton, state), row in zip(owners, fill_rows(jobs), strict=True):
-            if row is not None:
-                automaton._keep({state: row})
+        for (automaton, state), job, done in zip(owners, jobs, fill_rows(jobs), strict=True):
+            if done:
+                automaton._keep({state: job.row})
 
 
 def _prepare_by_hand(automaton: Automaton, missing: Sequence[int]) -> None:

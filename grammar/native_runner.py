@@ -68,12 +68,20 @@ class NativeRunner:
     def rows(self, states: Sequence[int]) -> list[npt.NDArray[np.uint32]]:
         """Bits of the tokens that each state allows."""
         tries, shared = self._tries, self._shared.native
-        return [self._machine.row(tries, shared, state, self._fuel, _LIMIT) for state in states]
+        rows = []
+        for state in states:
+            row = np.zeros(self._vocab.words, np.uint32)
+            self._machine.add_row(tries, shared, state, row, self._fuel, _LIMIT)
+            rows.append(row)
+        return rows
 
     def below(self, state: int, node: int) -> npt.NDArray[np.uint32]:
         """The tokens below a node of the trie whose further bytes are allowed."""
-        return self._machine.below(self._tries, state, node, self._fuel, _LIMIT)
+        row = np.zeros(self._vocab.words, np.uint32)
+        self._machine.add_below(self._tries, state, node, row, self._fuel, _LIMIT)
+        return row
 
     def job(self, state: int) -> RowJob:
         """The making of one row, for ``fill_rows``."""
-        return RowJob(self._machine, self._tries, self._shared.native, state, self._fuel)
+        row = np.zeros(self._vocab.words, np.uint32)
+        return RowJob(self._machine, self._tries, self._shared.native, state, row, self._fuel)

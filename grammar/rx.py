@@ -14,6 +14,8 @@ from radixrt.grammar.limits import Fuel
 from radixrt.grammar.python_pool import PythonPool
 from radixrt.grammar.terms import EMPTY, NONE, Rx
 from radixrt.grammar.utf8 import Range
+from radixrt.kernels.cpu.library import native
+from radixrt.kernels.cpu.terms import NativePool
 
 __all__ = ["EMPTY", "NONE", "Arc", "Pool", "PythonPool", "Rx", "new_pool"]
 
@@ -150,4 +152,4 @@ class Pool(Protocol):
 
 def new_pool(amount: int, limit: str) -> Pool:
     """An empty pool with ``amount`` of fuel; ``limit`` is the name that a refusal gives."""
-    return PythonPool(Fuel(amount, limit))
+    return PythonPool(Fuel(amount, limit)) if native() is None else NativePool(amount, limit)

@@ -150,6 +150,7 @@ class _Closure:
         self._m = stacks
         self.configs: dict[Rx, set[int]] = {}
         self.accepting = False
+        self._entered: set[tuple[int, int]] = set()
         self._queue: list[tuple[int, Symbol]] = []
         self._callers: dict[Symbol, set[_Frame]] = {}
         self._ends: dict[Symbol, bool] = {}
@@ -160,8 +161,11 @@ class _Closure:
         m = self._m
         todo = [(item, stacks)]
         while todo:
-            item, stacks = todo.pop()
+            item, stacks = top = todo.pop()
             m._pool.fuel.spend(1)
+            if top in self._entered:
+                continue
+            self._entered.add(top)
             if item == END:
                 ends, frames = m._stacks[stacks]
                 self.accepting = self.accepting or ends
@@ -174,10 +178,7 @@ class _Closure:
             term = term_of(symbol)
             below = m.push(rest, stacks)
             if term != EMPTY:
-                known = self.configs.setdefault(term, set())
-                if below in known:
-                    continue
-                known.add(below)
+                self.configs.setdefault(term, set()).add(below)
             if m._pool.null[term]:
                 todo.append((rest, stacks))
 

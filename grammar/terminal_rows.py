@@ -53,6 +53,10 @@ class SharedRows:
         with self._lock:
             return NativeSharedRows(self._max_bytes)
 
+    def __len__(self) -> int:
+        """How many there are on both sides."""
+        return len(self._rows) + (len(self.native) if "native" in self.__dict__ else 0)
+
     def get(self, fingerprint: bytes) -> TerminalRow | None:
         """The row of a terminal, if it is known."""
         with self._lock:

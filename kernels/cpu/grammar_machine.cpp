@@ -161,7 +161,7 @@ void Machine::each_class(const ByteSet &bytes, Visit visit) {
 void Machine::expand_one(Part part) {
     for (const Arc &arc : pool_.arcs(part.term)) {
         if (pool_.is_empty(arc.rest)) continue;
-        const int32_t target = after_single({arc.rest, part.stacks});
+        const int32_t target = after({arc.rest, part.stacks});
         each_class(arc.bytes, [&](int32_t c) { targets_[c] = target; });
     }
 }
@@ -199,12 +199,12 @@ void Machine::split_classes(int32_t option) {
 int32_t Machine::after_group(int32_t group) {
     reached_.clear();
     for (int32_t g = group; g > 0; g = groups_[g].parent) reached_.push_back(options_[groups_[g].option].part);
-    if (reached_.size() == 1) return after_single(reached_[0]);
+    if (reached_.size() == 1) return after(reached_[0]);
     pool_.spend(static_cast<int64_t>(reached_.size()));
     return after_reached();
 }
 
-int32_t Machine::after_single(Part part) {
+int32_t Machine::after(Part part) {
     const int32_t key[2] = {part.term, part.stacks};
     const uint64_t hash = Interner::hash(key, 2);
     const int32_t known = singles_.find(key, 2, hash);

@@ -70,8 +70,15 @@ class Machine {
         return {reinterpret_cast<const Part *>(words.data + 1), (words.count - 1) / 2};
     }
     int32_t bottom() const { return stacks_.bottom; }
+    // The state in which a terminal has come to this part, nothing else being open; EMPTY: it is complete.
+    int32_t after(Part part);
     // The state of some parts as if nothing else were open; each term once, sorted.
     int32_t state_of(const Part *parts, size_t count, bool accepting);
+    // The same of any parts, which are sorted and merged.
+    int32_t state_of_any(std::vector<Part> &parts) {
+        stacks_.merge(parts);
+        return state_of(parts.data(), parts.size(), false);
+    }
     int64_t nbytes() const;
 
   private:
@@ -96,7 +103,6 @@ class Machine {
     void expand_many();
     void split_classes(int32_t option);
     int32_t after_group(int32_t group);
-    int32_t after_single(Part part);
     int32_t after_reached();
     template <class Visit>
     void each_class(const ByteSet &bytes, Visit visit);

@@ -268,28 +268,37 @@ class NativeMachine:
         _check(status, limit, self._bounds)
         return out.raw[: size.value], after.value
 
-    def below(self, tries: NativeTries, state: int, node: int, fuel: int, limit: str) -> Row:
-        """The tokens below a node of the trie (itself excluded, -1: the root) whose further bytes ``state`` allows."""
-        row: Row = np.zeros(tries.words, np.uint32)
-        status = self._c.machine_below(self.handle, tries.handle, fuel, state, node, row.ctypes.data)
-        _check(status, limit, self._bounds)
-        return row
+    def add_below(self, tries: NativeTries, state: int, node: int, row: Row, fuel: int, limit: str) -> None:
+        """Add to ``row`` the tokens below a node of the trie (itself excluded, -1: the root) whose further bytes
+        ``state`` allows."""
+        address = _address(row, tries)
+        _check(self._c.machine_below(self.handle, tries.handle, fuel, state, node, address), limit, self._bounds)
 
-    def row(self, tries: NativeTries, shared: NativeSharedRows, state: int, fuel: int, limit: str) -> Row:
-        """The tokens that ``state`` allows."""
-        row: Row = np.zeros(tries.words, np.uint32)
-        status = self._c.machine_row(self.handle, tries.handle, shared.handle, fuel, state, row.ctypes.data)
+    def add_row(
+        self, tries: NativeTries, shared: NativeSharedRows, state: int, row: Row, fuel: int, limit: str
+    ) -> None:
+        """Add to ``row`` the tokens that ``state`` allows."""
+        address = _address(row, tries)
+        status = self._c.machine_row(self.handle, tries.handle, shared.handle, fuel, state, address)
         _check(status, limit, self._bounds)
-        return row
+
+
+def _address(row: Row, tries: NativeTries) -> int:
+    """Where a mask row is in memory; it must be contiguous uint32 of at least ``tries.words`` words."""
+    if row.dtype != np.uint32 or row.ndim != 1 or not row.flags.c_contiguous or len(row) < tries.words:
+        raise ValueError(f"a mask row must be contiguous uint32 of at least {tries.words} words")
+    address: int = row.ctypes.data
+    return address
 
 
 class RowJob(NamedTuple):
-    """One row to make, of any machine."""
+    """One row to add to, of any machine."""
 
     machine: NativeMachine
     tries: NativeTries
     shared: NativeSharedRows
     state: int
+    row: Row
     fuel: int
 
 
@@ -305,14 +314,13 @@ class _Job(ctypes.Structure):
     )
 
 
-def fill_rows(jobs: Sequence[RowJob]) -> list[Row | None]:
-    """Make rows in one native call; None for those that cost too much: whoever asks for one alone learns why."""
-    rows: list[Row] = [np.zeros(job.tries.words, np.uint32) for job in jobs]
+def fill_rows(jobs: Sequence[RowJob]) -> list[bool]:
+    """Do all in one native call. False for those that cost too much: whoever does one alone learns why."""
     table = (_Job * len(jobs))(
         *(
-            (job.machine.handle, job.tries.handle, job.shared.handle, row.ctypes.data, job.fuel, job.state, 0)
-            for job, row in zip(jobs, rows, strict=True)
+            (machine.handle, tries.handle, shared.handle, _address(row, tries), fuel, state, 0)
+            for machine, tries, shared, state, row, fuel in jobs
         )
     )
     _functions().machine_rows(table, len(jobs))
-    return [None if done.status else row for done, row in zip(table, rows, strict=True)]
+    return [done.status == 0 for done in table]

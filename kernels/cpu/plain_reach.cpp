@@ -1,8 +1,8 @@
-// What plain texts do to terms; see token_rows.h.
+// What plain texts do to terms; see term_shapes.h.
+
+#include "term_shapes.h"
 
 #include <algorithm>
-
-#include "token_rows.h"
 
 namespace radixrt {
 
@@ -26,12 +26,12 @@ ByteSet first_plain_bytes() {
 
 }  // namespace
 
-PlainReach::Known &PlainReach::known(Term term) {
+TermShapes::Known &TermShapes::known(Term term) {
     if (static_cast<size_t>(term) >= known_.size()) known_.resize(pool_.size());
     return known_[term];
 }
 
-int32_t PlainReach::reach(Term term, int depth) {
+int32_t TermShapes::reach(Term term, int depth) {
     if (depth == 0) return 0;
     const Known before = known(term);
     if (before.reach >= ENDLESS || depth <= before.reach_depth) return before.reach;
@@ -41,7 +41,7 @@ int32_t PlainReach::reach(Term term, int depth) {
     return found;
 }
 
-int32_t PlainReach::find_reach(Term term, int depth) {
+int32_t TermShapes::find_reach(Term term, int depth) {
     pool_.spend(1);
     switch (pool_.kind(term)) {
         case Kind::REPEAT:
@@ -67,7 +67,7 @@ int32_t PlainReach::find_reach(Term term, int depth) {
 }
 
 // Repetitions of plain characters go on together as long as their counts allow.
-int32_t PlainReach::reach_of_all(Term term) {
+int32_t TermShapes::reach_of_all(Term term) {
     int64_t low = 0, high = ENDLESS;
     for (size_t i = 0; i < pool_.children(term).size(); ++i) {
         const Term member = pool_.children(term)[i];
@@ -80,7 +80,7 @@ int32_t PlainReach::reach_of_all(Term term) {
 }
 
 // Whether every plain character is a string of the term.
-bool PlainReach::covers_plain(Term term) {
+bool TermShapes::covers_plain(Term term) {
     if (known(term).covers >= 0) return known(term).covers != 0;
     bool covered = false;
     if (!pool_.sensitive(term)) {
@@ -98,7 +98,7 @@ bool PlainReach::covers_plain(Term term) {
     return covered;
 }
 
-bool PlainReach::leaves(Term term, int depth) {
+bool TermShapes::leaves(Term term, int depth) {
     if (depth == 0) return false;
     const Known before = known(term);
     if (before.leaves == 1 || depth <= before.leaves_depth) return before.leaves == 1;
@@ -108,7 +108,7 @@ bool PlainReach::leaves(Term term, int depth) {
     return found;
 }
 
-bool PlainReach::find_leaves(Term term, int depth) {
+bool TermShapes::find_leaves(Term term, int depth) {
     for (; pool_.kind(term) == Kind::CONCAT; term = pool_.children(term)[1]) {
         pool_.spend(1);
         if (leaves(pool_.children(term)[0], depth - 1)) return true;
@@ -122,63 +122,6 @@ bool PlainReach::find_leaves(Term term, int depth) {
         case Kind::ALT: return std::all_of(parts.begin(), parts.end(), leaves_here);
         case Kind::AND: return std::any_of(parts.begin(), parts.end(), leaves_here);
         case Kind::REPEAT: return pool_.low_count(term) > 0 && leaves(parts[0], depth - 1);
-        default: return false;
-    }
-}
-
-// --- prefixes: x* rest has those of x* alone if rest lies within x* ---
-
-// The x* that a term begins with, so that its prefixes are among those of the term; NONE if there is none.
-Term PlainReach::endless_part(Term term) const {
-    const Term head = pool_.kind(term) == Kind::CONCAT ? pool_.children(term)[0] : term;
-    if (pool_.kind(head) != Kind::REPEAT || pool_.high_count(head) != INFINITE || !pool_.plain(term)) return NONE;
-    return head;
-}
-
-Term PlainReach::same_prefixes(Term term) {
-    const auto before = prefixes_.find(term);
-    if (before != prefixes_.end()) return before->second;
-    Term result = term;
-    Term endless = endless_part(term);
-    if (pool_.kind(term) == Kind::ALT)
-        for (size_t i = 0; i < pool_.children(term).size() && endless == NONE; ++i)
-            endless = endless_part(pool_.children(term)[i]);
-    if (endless != NONE) {
-        const Term star = pool_.star(pool_.children(endless)[0]);
-        patience_ = PATIENCE;
-        if (within_star(term, star, DEEPEST)) result = star;
-    }
-    prefixes_[term] = result;
-    return result;
-}
-
-// Whether all strings of a term are surely in `star`, which is x*.
-bool PlainReach::within_star(Term term, Term star, int depth) {
-    pool_.spend(1);
-    if (depth == 0 || --patience_ < 0) return false;
-    const Term round = pool_.children(star)[0];
-    for (;;) {
-        if (term == round || term == EMPTY || term == star) return true;
-        if (pool_.kind(term) != Kind::CONCAT) break;
-        if (--patience_ < 0 || !within_star(pool_.children(term)[0], star, depth - 1)) break;
-        term = pool_.children(term)[1];
-    }
-    const auto inside = [&](Term part) { return within_star(part, star, depth - 1); };
-    const int32_t parts = static_cast<int32_t>(pool_.children(term).size());
-    switch (pool_.kind(term)) {
-        case Kind::REPEAT: return inside(pool_.children(term)[0]);
-        case Kind::ALT:
-            for (int32_t i = 0; i < parts; ++i)
-                if (!inside(pool_.children(term)[i])) return false;
-            return true;
-        case Kind::AND:
-            for (int32_t i = 0; i < parts; ++i)
-                if (inside(pool_.children(term)[i])) return true;
-            return false;
-        case Kind::SET:
-        case Kind::CONCAT:
-            // One character, or a few: small enough to be decided by search.
-            return pool_.longest(term) <= 8 && pool_.is_empty(pool_.both(term, pool_.complement(star)));
         default: return false;
     }
 }

@@ -9,6 +9,9 @@ namespace radixrt {
 namespace {
 
 constexpr int32_t WIDE = 32;  // from so many possible next bytes on, the row of a terminal is worth sharing
+constexpr int64_t LONG = 32;  // bytes of a terminal that can end at any time, whose every state is not to be had anew
+constexpr size_t FACTORS = 16;  // of a concatenation that are looked at
+constexpr size_t MANY_EXITS = 16;  // as a part of the trie
 constexpr size_t MANY = 8;    // beyond so many open terminals, one walk for all of them is cheaper
 constexpr int64_t NODES_PER_FUEL = 16;
 
@@ -17,10 +20,7 @@ constexpr int64_t NODES_PER_FUEL = 16;
 // --- shared rows ---
 
 int64_t TerminalRow::nbytes() const {
-    size_t bytes = sizeof *this + 200 + 4 * bits.size();
-    for (const Exit &exit : exits)
-        bytes += sizeof exit + exit.path.size() + 4 * (exit.nodes[0].size() + exit.nodes[1].size());
-    return static_cast<int64_t>(bytes);
+    return static_cast<int64_t>(sizeof *this + 200 + 4 * (bits.size() + plain_exits.size() + other_exits.size()));
 }
 
 std::shared_ptr<const TerminalRow> SharedRows::get(const Key &key) {
@@ -56,53 +56,79 @@ int64_t SharedRows::count() {
 
 // --- one row ---
 
+// Something long that can end at any time, like blanks: each of its many states would be had anew at each place.
+bool TokenRows::is_run(Term term) {
+    return machine_.pool().null(term) && machine_.pool().longest(term) >= LONG;
+}
+
+TokenRows::Split TokenRows::split(Term term) {
+    if (static_cast<size_t>(term) >= splits_.size()) splits_.resize(machine_.pool().size(), {-1, EMPTY});
+    if (splits_[term].head < 0) {
+        const Split found = find_split(term);
+        splits_[term] = found;
+    }
+    return splits_[term];
+}
+
+// The head ends with the first run, or, where much is possible, with the first part that no plain text gets beyond.
+TokenRows::Split TokenRows::find_split(Term term) {
+    Pool &pool = machine_.pool();
+    const bool wide = pool.first_bytes(term) >= WIDE;
+    std::vector<Term> factors;
+    for (Term rest = term; factors.size() < FACTORS; rest = pool.children(rest)[1]) {
+        const bool more = pool.kind(rest) == Kind::CONCAT;
+        const Term factor = more ? pool.children(rest)[0] : rest;
+        factors.push_back(factor);
+        if (wide ? shapes_.always_leaves(factor) : is_run(factor)) {
+            if (!more) return {term, EMPTY};
+            const Term tail = pool.children(rest)[1];
+            return {pool.concat(factors.data(), factors.size()), tail};
+        }
+        if (!more) break;
+    }
+    return {wide ? term : NONE, EMPTY};
+}
+
 void TokenRows::compose(const TokenTries &tries, SharedRows &shared, int32_t state, uint32_t *row) {
     const View<Part> parts = machine_.parts(state);
     parts_.assign(parts.begin(), parts.end());
-    const auto is_wide = [&](Part part) { return machine_.pool().first_bytes(part.term) >= WIDE; };
     if (parts_.size() > MANY) {
         walk_apart(tries, state, row);
         return;
     }
     rest_.clear();
-    bool apart = false;
-    for (const Part part : parts_) {
-        if (!is_wide(part)) {
+    bool apart = false, as_it_is = true;
+    for (size_t p = 0; p < parts_.size(); ++p) {
+        const Part part = parts_[p];
+        const Split parted = split(part.term);
+        const bool last = parted.tail == EMPTY && part.stacks == machine_.bottom();
+        const auto terminal = parted.head == NONE ? nullptr : terminal_row(tries, shared, parted.head, last);
+        if (!terminal || terminal->leaves_everywhere) {
             rest_.push_back(part);
+            apart |= terminal != nullptr;
             continue;
         }
-        const auto terminal = terminal_row(tries, shared, part);
-        if (terminal->leaves_everywhere) {
-            rest_.push_back(part);
-            apart = true;
-            continue;
-        }
+        as_it_is = false;
         for (int32_t i = 0; i < tries.words; ++i) row[i] |= terminal->bits[i];
-        if (terminal->exits.empty()) continue;
-        const int32_t alone = parts_.size() == 1 ? state : machine_.state_of(&part, 1, false);
-        walk_below_exits(tries, *terminal, alone, row);
+        // What follows an empty head is open too; behind a whole terminal the state has it already.
+        if (parted.tail != EMPTY && machine_.pool().null(parted.head)) parts_.push_back({parted.tail, part.stacks});
+        if (terminal->plain_exits.empty() && terminal->other_exits.empty()) continue;
+        const int32_t after = machine_.after({parted.tail, part.stacks});
+        for (const int32_t node : terminal->plain_exits) walk(tries.plain, node, after, row);
+        for (const int32_t node : terminal->other_exits) walk(tries.others, node, after, row);
     }
     if (rest_.empty()) return;
-    const int32_t left = rest_.size() == parts_.size() ? state : machine_.state_of(rest_.data(), rest_.size(), false);
+    const int32_t left = as_it_is ? state : machine_.state_of_any(rest_);
     if (apart)
         walk_apart(tries, left, row);
     else
         walk(tries.all, -1, left, row);
 }
 
-void TokenRows::walk_below_exits(const TokenTries &tries, const TerminalRow &row, int32_t alone, uint32_t *bits) {
-    for (const TerminalRow::Exit &exit : row.exits) {
-        const int32_t after = machine_.run(alone, exit.path.data(), exit.path.size());
-        if (after < 0) continue;
-        for (const int32_t node : exit.nodes[0]) walk(tries.plain, node, after, bits);
-        for (const int32_t node : exit.nodes[1]) walk(tries.others, node, after, bits);
-    }
-}
-
-std::shared_ptr<const TerminalRow> TokenRows::terminal_row(const TokenTries &tries, SharedRows &shared, Part part) {
-    const bool last = part.stacks == machine_.bottom();
-    Term term = machine_.pool().clamped(part.term, tries.all.height);
-    if (last) term = plain_.same_prefixes(term);
+std::shared_ptr<const TerminalRow> TokenRows::terminal_row(const TokenTries &tries, SharedRows &shared, Term term,
+                                                           bool last) {
+    term = machine_.pool().clamped(shapes_.loosened(term, tries.all.height), tries.all.height);
+    if (last) term = shapes_.same_prefixes(term);
     const SharedRows::Key key{machine_.pool().fingerprint(term), last};
     auto known = shared.get(key);
     if (!known) {
@@ -122,37 +148,21 @@ std::shared_ptr<const TerminalRow> TokenRows::make_terminal_row(const TokenTries
         walk_apart(tries, state, bits);
         return made;
     }
-    Exits exits;
-    if (plain_.always_leaves(term))
+    if (shapes_.always_leaves(term))
         add_plain(tries, state, bits);
     else
-        walk_to_exits(tries.plain, state, bits, exits);
-    exits.trie = 1;
-    walk_to_exits(tries.others, state, bits, exits);
-    made->leaves_everywhere = 4 * exits.below > tries.all.count();
-    if (!made->leaves_everywhere) made->exits = std::move(exits.groups);
+        walk_to_exits(tries.plain, state, bits, made->plain_exits);
+    walk_to_exits(tries.others, state, bits, made->other_exits);
+    const size_t exits = made->plain_exits.size() + made->other_exits.size();
+    made->leaves_everywhere = MANY_EXITS * exits > static_cast<size_t>(tries.all.count());
     return made;
-}
-
-void TokenRows::Exits::add(int32_t state, int32_t node, int32_t nodes_below, const uint8_t *path, size_t length) {
-    const size_t at = std::find(states.begin(), states.end(), state) - states.begin();
-    if (at == states.size()) {
-        states.push_back(state);
-        groups.emplace_back();
-        groups.back().path.assign(path, path + length);
-    }
-    groups[at].nodes[trie].push_back(node);
-    below += nodes_below;
 }
 
 // --- walks ---
 
 void TokenRows::begin_walk(const Trie &trie) {
     const size_t most = static_cast<size_t>(trie.height) + 1;
-    if (rows_.size() < most) {
-        rows_.resize(most);
-        path_.resize(most);
-    }
+    if (rows_.size() < most) rows_.resize(most);
 }
 
 void TokenRows::walk(const Trie &trie, int32_t root, int32_t state, uint32_t *row) {
@@ -177,8 +187,8 @@ void TokenRows::walk(const Trie &trie, int32_t root, int32_t state, uint32_t *ro
     machine_.pool().spend(visited / NODES_PER_FUEL);
 }
 
-// The same from the root, not going below nodes where the state is accepting: those are the exits.
-void TokenRows::walk_to_exits(const Trie &trie, int32_t state, uint32_t *row, Exits &exits) {
+// The same from the root, listing the inner nodes where the state is accepting.
+void TokenRows::walk_to_exits(const Trie &trie, int32_t state, uint32_t *row, std::vector<int32_t> &exits) {
     begin_walk(trie);
     const uint8_t *class_of = machine_.class_of();
     const TrieNode *nodes = trie.nodes.data();
@@ -191,16 +201,12 @@ void TokenRows::walk_to_exits(const Trie &trie, int32_t state, uint32_t *row, Ex
             node = here.end;
             continue;
         }
-        path_[here.depth] = here.byte;
         add_tokens(trie, here.tokens, nodes[node + 1].tokens, row);
-        if (machine_.accepting(target)) {
-            if (here.end > node + 1)
-                exits.add(target, node, here.end - node - 1, path_.data(), static_cast<size_t>(here.depth) + 1);
-            node = here.end;
-            continue;
+        if (node + 1 < here.end) {
+            if (machine_.accepting(target)) exits.push_back(node);
+            rows_[here.depth + 1] = machine_.row(target);
         }
         ++node;
-        if (node < here.end) rows_[here.depth + 1] = machine_.row(target);
     }
     machine_.pool().spend(visited / NODES_PER_FUEL);
 }
@@ -216,8 +222,8 @@ int32_t TokenRows::reach(int32_t state) {
     if (reach_[state] >= 0) return reach_[state];
     int32_t most = 0;
     const size_t count = machine_.parts(state).size();
-    for (size_t i = 0; i < count && most < PlainReach::ENDLESS; ++i)
-        most = std::max(most, plain_.of(machine_.parts(state)[i].term));
+    for (size_t i = 0; i < count && most < TermShapes::ENDLESS; ++i)
+        most = std::max(most, shapes_.of(machine_.parts(state)[i].term));
     return reach_[state] = most;
 }
 

@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 
 from radixrt.grammar import CompiledGrammar, Compiler, Matcher, Vocabulary
+from radixrt.grammar import compiler as compiler_module
 from radixrt.grammar.cfg import GrammarBuilder
 from radixrt.grammar.limits import Fuel
 from radixrt.grammar.rx import Pool, PythonPool
+from radixrt.kernels.cpu.library import native
 
 
 @pytest.fixture(scope="session")
@@ -55,6 +57,15 @@ def bytes_compiler(byte_vocab: Vocabulary) -> Compiler:
 @pytest.fixture
 def pool() -> Pool:
     return PythonPool(Fuel(10**7, "test"))
+
+
+@pytest.fixture(params=["native", "python"])
+def each_pool(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The test runs over native terms and machines, and over those in Python."""
+    if request.param == "python":
+        monkeypatch.setattr(compiler_module, "new_pool", lambda amount, limit: PythonPool(Fuel(amount, limit)))
+    elif native() is None:
+        pytest.skip("no native kernels")
 
 
 @pytest.fixture

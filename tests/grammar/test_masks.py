@@ -15,6 +15,8 @@ from radixrt.grammar import CompiledGrammar, Compiler, GrammarLimits, Matcher, V
 Allowed = Callable[[Matcher], set[int]]
 BruteForce = Callable[[CompiledGrammar, Matcher], set[int]]
 
+pytestmark = pytest.mark.usefixtures("each_pool")
+
 GRAMMARS = [
     ("regex", r"[ab]*(?:é|😀)+[^1]{0,3}"),
     ("regex", r"(?s).{0,4}"),

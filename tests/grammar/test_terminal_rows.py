@@ -8,8 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from radixrt.grammar import CompiledGrammar, Compiler, Matcher, Vocabulary
-from radixrt.grammar import python_runner
+from radixrt.grammar import CompiledGrammar, Compiler, Matcher, Vocabulary, python_runner
 from radixrt.grammar.limits import Fuel
 from radixrt.grammar.rx import Pool, PythonPool
 from radixrt.grammar.terminal_rows import SharedRows, TerminalRow
@@ -17,6 +16,8 @@ from radixrt.grammar.terminal_rows import SharedRows, TerminalRow
 Allowed = Callable[[Matcher], set[int]]
 BruteForce = Callable[[CompiledGrammar, Matcher], set[int]]
 Member = Callable[[Pool, int, bytes], bool]
+
+pytestmark = pytest.mark.usefixtures("each_pool")
 
 STRINGS = [
     'root ::= "[" str ("," str)* "]"\nstr ::= "\\"" [^"\\x00-\\x1f]* "\\""',
@@ -50,12 +51,12 @@ def test_grammars_share_the_rows_of_equal_terminals(toy_vocab: Vocabulary, allow
     matcher = first.matcher()
     assert all(map(matcher.accept, b'["a'))
     assert allowed_ids(matcher)
-    known = len(compiler._shared._rows)
+    known = len(compiler._shared)
     assert known > 0
     other = second.matcher()
     assert all(map(other.accept, b'{"a'))
     assert allowed_ids(other)
-    assert len(compiler._shared._rows) == known
+    assert len(compiler._shared) == known
     assert allowed_ids(other) != allowed_ids(matcher)  # they go on differently behind the quote
 
 
@@ -68,7 +69,7 @@ def test_long_counts_share_rows(toy_vocab: Vocabulary, allowed_ids: Allowed) -> 
         rows.append(allowed_ids(matcher))
         assert matcher.accept(ord("b"))
     assert all(row == rows[0] for row in rows)
-    assert len(compiler._shared._rows) == 1
+    assert len(compiler._shared) == 1
 
 
 def test_a_count_that_is_nearly_used_up_is_exact(toy_vocab: Vocabulary, allowed_ids: Allowed) -> None:
