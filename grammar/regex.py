@@ -145,6 +145,9 @@ class _Translator:
         # All that follows is known here, so lookaheads become intersections at once.
         result, plain = EMPTY, list[Rx]()
         for part, first in zip(reversed(parts), reversed(firsts), strict=True):
+            if isinstance(part, Chars):
+                plain.append(pool.chars(part.ranges))
+                continue
             term = self.translate(part, first, not plain and result == EMPTY)
             if pool.is_sensitive(term):
                 result = pool.before_end(term, pool.concat(*reversed(plain), result))
