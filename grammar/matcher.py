@@ -18,6 +18,7 @@ from radixrt.grammar.automaton import Automaton, Row, free_row
 from radixrt.grammar.json_guard import JsonGuard
 from radixrt.grammar.json_tracker import JsonTracker, Spot
 from radixrt.grammar.machine import DEAD
+from radixrt.grammar.token_symbols import SYMBOL_MARK
 from radixrt.kernels.cpu.trie_walk import NO_NODE
 
 __all__ = ["Encode", "Matcher"]
@@ -304,7 +305,9 @@ class Matcher:
             cut, state_after = self._guard.sure(state, place.spot, data)
             data = data[:cut]
         if not data:
-            return []
+            # A special token is no text: where nothing else can follow, it is certain as it stands.
+            is_symbol = self._automaton.exits(state) == 1 << SYMBOL_MARK and not self._automaton.is_accepting(state)
+            return self._only_tokens(place)[:1] if is_symbol else []
         tokens = self._tokenize(data)
         vocab = self._automaton.vocab
         pieces = [vocab.token_bytes(token) for token in tokens]
