@@ -22,9 +22,12 @@ from radixrt.grammar.vocab import Vocabulary
 __all__ = ["JsonTokens", "spellings_of"]
 
 _PRIVATE = re.compile(rb"[\xfe\xff]")
+_BLANKS: Final = b" \t\n\r"
 _DELIMITERS: Final = b" \t\n\r,]}"
 _INNER_END = re.compile(rb"[\]}]|[0-9][ \t\n\r,\]}]|true|false|null")  # where what is no string may end
-_NUMBER_LAST = re.compile(rb"[\[,: \t\n\r]-?[0-9][0-9.eE+\-]*$")
+_SCALAR_LAST = re.compile(rb"[\[,: \t\n\r](?:-?[0-9][0-9.eE+\-]*|-|t(?:ru?)?|f(?:a(?:ls?)?)?|n(?:ul?)?)$")
+_QUOTE_LAST = re.compile(rb'[\[{,: \t\n\r]"$')
+_OPENING = re.compile(rb"[\[{][^\]}]*[^\]} \t\n\r\[{]$")
 _HIGHEST = b"\xff"  # above any byte of a text
 _SHORT_ESCAPES: Final = {8: b"b", 9: b"t", 10: b"n", 12: b"f", 13: b"r"}
 
@@ -109,9 +112,11 @@ class JsonTokens:
 
     ``repeating``: tokens in which one string stands between quotes twice. ``closing``: tokens that end a string and
     hold another one whole. ``ending``: tokens in which an array, an object, a literal or (behind its last digit) a
-    number may end. ``numeric``: those made of nothing but characters of numbers. ``number_last``: those that end in
-    a number that begins in them. ``delimiting``: bits (uint32 words) of the tokens that begin with what may
-    follow a number.
+    number may end, ``several`` those in which several may. ``numeric``: those made of nothing but characters of
+    numbers. Tokens that end in something that begins in them: ``scalar_last`` in a number or the beginning of a
+    literal, ``quote_last`` with a quote that may open a string, ``opening`` somewhere in an array or object.
+    ``delimiting``: bits (uint32 words) of the tokens that begin with what may follow a number. ``firsts``: the
+    first byte of each token that is no blank (uint8).
     """
 
     def __init__(self, vocab: Vocabulary) -> None:
@@ -125,7 +130,13 @@ class JsonTokens:
         self.closing = tuple(i for data, i in quoted if data.count(b'"') >= 3)
         self.ending = tuple(i for data, i in texts if _INNER_END.search(data) is not None)
         self.numeric = tuple(i for data, i in texts if not data.strip(b"+-.0123456789eE"))
-        self.number_last = tuple(i for data, i in texts if _NUMBER_LAST.search(data) is not None)
+        self.several = tuple(i for data, i in texts if len(_INNER_END.findall(data)) > 1)
+        self.scalar_last = tuple(i for data, i in texts if _SCALAR_LAST.search(data) is not None)
+        self.quote_last = tuple(i for data, i in texts if _QUOTE_LAST.search(data) is not None)
+        self.opening = tuple(i for data, i in texts if _OPENING.search(data) is not None)
+        self.firsts: npt.NDArray[np.uint8] = np.zeros(vocab.words * 32, np.uint8)
+        for data, i in texts:
+            self.firsts[i] = (data.lstrip(_BLANKS) or b" ")[0]
         self.delimiting: npt.NDArray[np.uint32] = np.zeros(vocab.words, np.uint32)
         for data, i in texts:
             if data[0] in _DELIMITERS:

@@ -30,15 +30,21 @@ from radixrt.grammar.seen_keys import NO_KEYS, Keys, has_key, with_key
 
 __all__ = [
     "DUPLICATE",
+    "LITERALS",
     "Composite",
     "Frame",
     "JsonTracker",
     "Mode",
     "Spot",
-    "Text",
+    "Value",
+    "begun_string",
+    "has_part",
     "joined",
+    "key_of",
     "number_key",
+    "part_of",
     "plain",
+    "scalar_key",
 ]
 
 DUPLICATE: Final = b"\xfe"
@@ -48,7 +54,8 @@ _BODY = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
 _STRUCTURE = re.compile(rb'["{}\[\],]')
 _STRUCTURE_OR_SCALAR = re.compile(rb'["{}\[\],+\-.0-9A-Za-z]')
 _SCALAR = re.compile(rb"[+\-.0-9A-Za-z]+")
-_LITERALS: Final = (b"true", b"false", b"null")
+LITERALS: Final = (b"true", b"false", b"null")
+_WHOLE = re.compile(rb"(?:[^\\]|\\[^u]|\\u[0-9a-fA-F]{4})*", re.DOTALL)
 _SHORT_TEXT = 256  # bytes of one string that are kept in one piece while it is read
 
 Text = bytes | tuple["Text", bytes, int] | None
@@ -73,7 +80,9 @@ class Composite(NamedTuple):
 
 
 Value = bytes | Composite
-_Parts = tuple["_Parts", bytes, Value] | None
+"""A finished value: the key of a scalar, or a composite."""
+Parts = tuple["Parts", bytes, Value] | None
+"""Values with their names (if any), the last one first."""
 
 
 class Frame:
@@ -81,33 +90,46 @@ class Frame:
 
     ``keys``: the names or the items so far. ``name``: that of the member being read. ``keeps``: values inside are
     compared with others, so their text is kept. ``parts`` (where the whole is compared): its contents so far, the
-    last one first. ``composites``: the items that are arrays or objects, likewise. ``longest``: bytes of the
-    longest key. ``suspects``: the tokens that could complete a key of this frame or of one around it from within.
+    last one first, ``size`` of them. ``composites``: the items that are arrays or objects, likewise. ``longest``:
+    bytes of the longest key. ``suspects``: the tokens that could complete a key of this frame or of one around it
+    from within. ``rivals``: what the whole may still be equal to, once somebody has asked (``json_rivals``).
     """
 
-    __slots__ = ("composites", "is_object", "keeps", "keys", "longest", "name", "parent", "parts", "suspects")
+    __slots__ = (
+        "composites",
+        "is_object",
+        "keeps",
+        "keys",
+        "longest",
+        "name",
+        "parent",
+        "parts",
+        "rivals",
+        "size",
+        "suspects",
+    )
 
-    def __init__(
-        self,
-        parent: Frame | None,
-        is_object: bool,
-        keeps: bool,
-        keys: Keys = NO_KEYS,
-        name: bytes = b"",
-        parts: _Parts = None,
-        composites: _Parts = None,
-        longest: int = 0,
-        suspects: tuple[int, ...] = (),
-    ) -> None:
+    def __init__(self, parent: Frame | None, is_object: bool, keeps: bool, suspects: tuple[int, ...]) -> None:
         self.parent = parent
         self.is_object = is_object
         self.keeps = keeps
-        self.keys = keys
-        self.name = name
-        self.parts = parts
-        self.composites = composites
-        self.longest = longest
+        self.keys: Keys = NO_KEYS
+        self.name = b""
+        self.parts: Parts = None
+        self.size = 0
+        self.composites: Parts = None
+        self.longest = 0
         self.suspects = suspects
+        self.rivals: tuple[Composite, ...] | None = None
+
+    def copy(self) -> Frame:
+        """The same, to be changed before anybody else sees it."""
+        twin = Frame.__new__(Frame)
+        twin.parent, twin.is_object, twin.keeps = self.parent, self.is_object, self.keeps
+        twin.keys, twin.name, twin.parts, twin.size = self.keys, self.name, self.parts, self.size
+        twin.composites, twin.longest, twin.suspects = self.composites, self.longest, self.suspects
+        twin.rivals = self.rivals
+        return twin
 
     @property
     def is_compared(self) -> bool:
@@ -173,7 +195,7 @@ class JsonTracker:
                 stop = place if match is None else match.end()
                 text = _extended(text or b"", data[place:stop])
                 place = stop
-                if text in _LITERALS or stop < end:
+                if text in LITERALS or stop < end:
                     top, again = self._completed(top, scalar_key(joined(text)))
                     if again:
                         marks = (*marks, stop)
@@ -214,74 +236,72 @@ class JsonTracker:
             begin = mark
         return b"".join((*pieces, data[begin:]))
 
-    # --- what happens to frames -----------------------------------------------------------------------------------
+    # --- what happens to frames -------------------------------------------------------------------------------
 
     def _opened(self, top: Frame | None, is_object: bool) -> Frame:
         keeps = self._items and (not is_object or (top is not None and top.keeps))
-        return Frame(top, is_object, keeps, suspects=() if top is None else top.suspects)
+        return Frame(top, is_object, keeps, () if top is None else top.suspects)
 
     def _named(self, top: Frame | None, name: bytes) -> Frame | None:
         """The object with one more name, or None if it has that name."""
-        if top is None:
-            return self._opened(None, True)
-        if has_key(top.keys, name):
+        if top is None or has_key(top.keys, name):
             return None
-        return Frame(
-            top.parent,
-            top.is_object,
-            top.keeps,
-            with_key(top.keys, name),
-            name,
-            top.parts,
-            top.composites,
-            max(top.longest, len(name)),
-            top.suspects + self._suspects(name),
-        )
+        longer = top.copy()
+        longer.keys = with_key(top.keys, name)
+        longer.name = name
+        longer.longest = max(top.longest, len(name))
+        longer.suspects += self._suspects(name)
+        return longer
 
     def _completed(self, top: Frame | None, value: Value) -> tuple[Frame | None, bool]:
         """The frame with one more value in it, and whether it is an array that has the value already."""
-        if top is None or not top.keeps:
+        if top is None or not top.keeps or (top.is_object and not top.is_compared):
             return top, False
-        parts = (top.parts, top.name, value) if top.is_compared else None
+        longer = top.copy()
+        if top.is_compared:
+            longer.parts = (top.parts, top.name, value)
+            longer.size += 1
+            if top.rivals:
+                longer.rivals = tuple(rival for rival in top.rivals if has_part(rival, top.name, top.size, value))
         if top.is_object:
-            return _with_parts(top, parts), False
-        key = value if isinstance(value, bytes) else value.key
+            return longer, False
+        key = key_of(value)
         if has_key(top.keys, key):
-            return _with_parts(top, parts), True
-        composites, suspects, longest = top.composites, top.suspects, top.longest
+            return longer, True
+        longer.keys = with_key(top.keys, key)
         if isinstance(value, Composite):
-            composites = (composites, b"", value)
+            longer.composites = (top.composites, b"", value)
         elif key[0] == 34:
-            suspects += self._suspects(key[1:])
-            longest = max(longest, len(key))
-        keys = with_key(top.keys, key)
-        return Frame(top.parent, False, True, keys, b"", parts, composites, longest, suspects), False
+            longer.suspects += self._suspects(key[1:])
+            longer.longest = max(top.longest, len(key))
+        return longer, False
 
     def _closed(self, top: Frame | None) -> tuple[Frame | None, bool]:
-        if top is None:
-            return None, False
-        if not top.is_compared:
-            return top.parent, False
+        if top is None or not top.is_compared:
+            return top and top.parent, False
         return self._completed(top.parent, _composite(top))
 
 
-def _with_parts(frame: Frame, parts: _Parts) -> Frame:
-    return Frame(
-        frame.parent,
-        frame.is_object,
-        frame.keeps,
-        frame.keys,
-        frame.name,
-        parts,
-        frame.composites,
-        frame.longest,
-        frame.suspects,
-    )
+def key_of(value: Value) -> bytes:
+    """What is equal for equal values."""
+    return value if isinstance(value, bytes) else value.key
+
+
+def part_of(whole: Composite, name: bytes, place: int) -> Value | None:
+    """The member or the item of a value at a place, if it has one."""
+    if isinstance(whole.parts, dict):
+        return whole.parts.get(name)
+    return whole.parts[place] if place < len(whole.parts) else None
+
+
+def has_part(whole: Composite, name: bytes, place: int, value: Value) -> bool:
+    """Whether a value has this member, or this item at this place."""
+    part = part_of(whole, name, place)
+    return part is not None and key_of(part) == key_of(value)
 
 
 def _composite(frame: Frame) -> Composite:
-    """The value of a finished array or object. Its key is a digest, so that nesting does not multiply its length.
-    """
+    """The value of a finished array or object. Its key is a digest: nesting does not multiply its length."""
     found: list[tuple[bytes, Value]] = []
     rest = frame.parts
     while rest is not None:
@@ -290,7 +310,7 @@ def _composite(frame: Frame) -> Composite:
     found.reverse()
     digest = hashlib.sha256()
     for name, value in sorted(found, key=lambda part: part[0]) if frame.is_object else found:
-        key = value if isinstance(value, bytes) else value.key
+        key = key_of(value)
         digest.update(b"%d:%d:" % (len(name), len(key)))
         digest.update(name)
         digest.update(key)
@@ -299,7 +319,7 @@ def _composite(frame: Frame) -> Composite:
     return Composite(b"[" + digest.digest(), tuple(value for _, value in found))
 
 
-# --- texts and keys of scalars -----------------------------------------------------------------------------------
+# --- texts and keys of scalars --------------------------------------------------------------------------------
 
 
 def _extended(text: Text, piece: bytes) -> Text:
@@ -331,9 +351,18 @@ def plain(spelled: bytes) -> bytes:
         return spelled
 
 
+def begun_string(spelled: bytes) -> tuple[bytes, bytes]:
+    """The UTF-8 of the beginning of a string, and the half escape that its spelling ends with, if any."""
+    if b"\\" not in spelled:
+        return spelled, b""
+    match = _WHOLE.match(spelled)
+    whole = len(spelled) if match is None else match.end()
+    return plain(spelled[:whole]), spelled[whole:]
+
+
 def scalar_key(spelled: bytes) -> bytes:
     """The key of a number or a literal."""
-    return spelled if spelled in _LITERALS else number_key(spelled)
+    return spelled if spelled in LITERALS else number_key(spelled)
 
 
 def number_key(spelled: bytes) -> bytes:

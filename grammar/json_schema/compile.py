@@ -100,7 +100,14 @@ def _emitter(
     tracked: bool,
 ) -> Emitter:
     expander = Expander(library, Languages(builder.pool, unknown_format or "ignore"))
-    return Emitter(builder, expander, spacing, any_order=key_order == "any", tracked=tracked)
+    return Emitter(
+        builder,
+        expander,
+        spacing,
+        any_order=key_order == "any",
+        tracked=tracked,
+        marked=library.asserts("uniqueItems"),
+    )
 
 
 def _check_option(name: str, value: str | None, known: tuple[str, ...]) -> None:

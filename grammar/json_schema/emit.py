@@ -23,10 +23,12 @@ from radixrt.grammar.json_schema.shapes import (
     StringShape,
     is_never,
 )
+from radixrt.grammar.json_schema.sizes import Sizes
 from radixrt.grammar.json_schema.spacing import Spacing
 from radixrt.grammar.json_schema.values import TYPES, JsonValue, type_of
+from radixrt.grammar.json_tracker import DUPLICATE
 from radixrt.grammar.rules import Tracks
-from radixrt.grammar.rx import Rx
+from radixrt.grammar.rx import EMPTY, Rx
 
 __all__ = ["Emitter"]
 
@@ -34,7 +36,10 @@ MAX_GOALS: Final = 50_000  # different demands on values in one schema
 
 
 class Emitter:
-    """One per compilation; ``root`` of a goal is its symbol, ready for ``builder.build``."""
+    """One per compilation; ``root`` of a goal is its symbol, ready for ``builder.build``.
+
+    ``tracked``: a tracker will keep names from repeating, and with ``marked`` also mark duplicates in arrays.
+    """
 
     def __init__(
         self,
@@ -44,6 +49,7 @@ class Emitter:
         *,
         any_order: bool = False,
         tracked: bool = True,
+        marked: bool = False,
     ) -> None:
         self._builder = builder
         self._pool = builder.pool
@@ -60,7 +66,11 @@ class Emitter:
             any_order=any_order,
             tracked=tracked,
         )
-        self._arrays = ArrayEmitter(builder, spacing, self.value, self._given_symbol, expander.of_goal)
+        self._marked = marked and tracked
+        sizes = Sizes(expander.languages, expander.reasoner, expander.of_goal)
+        self._arrays = ArrayEmitter(
+            builder, spacing, self.value, self._given_symbol, expander.reasoner, sizes, marked=self._marked
+        )
         self._symbols: dict[Goal, Symbol] = {}
         self._todo: list[tuple[Symbol, Rx, list[Shape]]] = []
 
@@ -74,9 +84,10 @@ class Emitter:
     @property
     def tracks(self) -> Tracks | None:
         """What the grammar leaves to a tracker, once the root is made."""
-        if not self._objects.tracks:
+        objects, arrays = self._objects, self._arrays
+        if not (objects.tracks or self._marked):
             return None
-        return Tracks(tight=self._objects.tight)
+        return Tracks(items=self._marked, tight=objects.tight or arrays.tight, demands=arrays.demands)
 
     def value(self, goal: Goal) -> Symbol:
         """The symbol of the values of ``goal``; its definition may still be on the list."""
@@ -154,6 +165,7 @@ class Emitter:
             ]
             brackets = "{}"
         spelled = [spacing.opening(brackets[0]), parts[0]]
+        mark = self._pool.opt(self._pool.literal(DUPLICATE)) if kind == "array" and self._marked else EMPTY
         for part in parts[1:]:
-            spelled.extend((spacing.comma, part))
+            spelled.extend((spacing.comma, part, mark))
         return pool.concat(*spelled, spacing.closing(brackets[1]))

@@ -209,9 +209,6 @@ def test_unique_items_of_a_few_values(compiled: Callable[..., Any]) -> None:
         for value in itertools.product(["a", 1, None], repeat=size):
             assert language.takes_value(list(value)) == (size >= 1 and len(set(value)) == size), value
     assert compiled({"type": "array", "uniqueItems": True, "maxItems": 1}).takes('["x"]')
-    with pytest.raises(UnsupportedConstraint) as caught:
-        compiled({"properties": {"a": {"type": "array", "uniqueItems": True}}})
-    assert (caught.value.keyword, caught.value.location) == ("uniqueItems", "/properties/a/uniqueItems")
 
 
 VALUE = {"a": [1, {"b": []}], "c": {}, "d": [[], [2, 3]]}
@@ -286,7 +283,7 @@ def test_size_is_not_multiplied(compiled: Callable[..., Any]) -> None:
     [
         ({"type": "object", "minProperties": 10**6}, "minProperties"),
         ({"type": "array", "contains": {"const": 1}, "maxContains": 10**6}, "contains"),
-        ({"type": "array", "uniqueItems": True, "items": {"enum": list(range(30))}}, "uniqueItems"),
+        ({"type": "array", "not": {"uniqueItems": True}, "maxItems": 3}, "uniqueItems"),
         ({"patternProperties": {f"[{chr(97 + i)}]": {"minimum": i} for i in range(12)}}, "patternProperties"),
         ({"oneOf": [{"properties": {f"p{i}": {"type": "null"}}} for i in range(60)]}, "oneOf"),
         ({"allOf": [{"anyOf": [{"required": [f"a{i}"]}, {"required": [f"b{i}"]}]} for i in range(20)]}, "allOf"),
