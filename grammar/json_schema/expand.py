@@ -40,9 +40,19 @@ __all__ = ["Expander"]
 
 MAX_IN_PLACE: Final = 50  # schemas for the same value inside one another; each takes a few frames of Python's stack
 
-_BRANCHING: Final = ("oneOf", "anyOf", "not", "if", "dependencies", "allOf", "$ref")
+_BRANCHING: Final = (
+    "oneOf",
+    "anyOf",
+    "not",
+    "if",
+    "dependencies",
+    "dependentSchemas",
+    "dependentRequired",
+    "allOf",
+    "$ref",
+)
 # Keywords that apply other schemas to the value itself.
-_IN_PLACE: Final = frozenset((*_BRANCHING, "$dynamicRef", "$recursiveRef", "dependentSchemas"))
+_IN_PLACE: Final = frozenset((*_BRANCHING, "$dynamicRef", "$recursiveRef")) - {"dependentRequired"}
 _NOT_EASY: Final = _IN_PLACE | {"unevaluatedProperties", "unevaluatedItems"}
 _ALL_KINDS: Final = frozenset(TYPES)
 _UNEVALUATED: Final = {"object": "unevaluatedProperties", "array": "unevaluatedItems"}
@@ -61,7 +71,7 @@ class Expander:
         self._kinds: dict[Schema, frozenset[JsonType]] = {}
         self._open: dict[tuple[Schema, bool, JsonType, Tracking], None] = {}
         self._algebra = Algebra(self.reasoner, self._too_many)
-        self._logic = Logic(library, self._algebra, self._of)
+        self._logic = Logic(library, self._algebra, self.reasoner, self._of)
         self._nesting = 0
         self._subject = library.main
 

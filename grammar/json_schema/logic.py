@@ -5,19 +5,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import combinations
-from typing import Protocol
+from typing import Final, Protocol
 
 from radixrt.grammar.json_schema.algebra import Algebra
 from radixrt.grammar.json_schema.assertions import Alternatives, Assertion, absent
 from radixrt.grammar.json_schema.documents import Library, Schema
-from radixrt.grammar.json_schema.shapes import ANY_SHAPE, ObjectShape, Shape
+from radixrt.grammar.json_schema.reason import Reasoner
+from radixrt.grammar.json_schema.shapes import ANY_SHAPE, FiniteShape, ObjectShape, Shape
 from radixrt.grammar.json_schema.unevaluated import Tracking, forget
 from radixrt.grammar.json_schema.values import JsonType, JsonValue
 
 __all__ = ["Logic"]
+
+MANY_BRANCHES: Final = 5  # of a oneOf; below, every pair is compared
 
 
 class _Of(Protocol):
@@ -29,9 +33,10 @@ class _Of(Protocol):
 class Logic:
     """The assertions of ``not``, ``anyOf``, ``oneOf``, ``if`` and ``dependentSchemas``."""
 
-    def __init__(self, library: Library, algebra: Algebra, of: _Of) -> None:
+    def __init__(self, library: Library, algebra: Algebra, reasoner: Reasoner, of: _Of) -> None:
         self._library = library
         self._algebra = algebra
+        self._reasoner = reasoner
         self._of = of
 
     def not_(self, schema: Schema, kind: JsonType) -> Assertion:
@@ -67,13 +72,17 @@ class Logic:
 
         def within(context: Alternatives) -> Alternatives:
             sides = [self._of(part, True, kind, tracking) for part in schemas]
+            once = None if tracking else _listed_once(sides)
+            if once is not None:
+                return self._algebra.product((context, once), kind)
+            rivals_of = _Rivals(sides, self._reasoner)
             found: list[Shape] = []
             for index, side in enumerate(sides):
                 for shape in self._algebra.product((context, side), kind):
                     others = (
                         self._of(schemas[other], False, kind)
-                        for other, rival in enumerate(sides)
-                        if other != index and self._algebra.product(((shape,), rival), kind)
+                        for other in rivals_of(shape)
+                        if other != index and self._algebra.product(((shape,), sides[other]), kind)
                     )
                     found.extend(self._algebra.product(_before((shape,), others), kind))
             return self._algebra.distinct(found)
@@ -117,6 +126,65 @@ class Logic:
         return Assertion(
             holds, lambda: self._algebra.product((present, self._of(schema, False, "object")), "object")
         )
+
+
+class _Rivals:
+    """Which of many branches a shape may have values in common with.
+
+    Branches are mostly told apart by the value of one required member, so they are looked up by it.
+    """
+
+    def __init__(self, sides: list[Alternatives], reasoner: Reasoner) -> None:
+        self._reasoner = reasoner
+        self._all: Iterable[int] = range(len(sides))
+        self._pivot: str | None = None
+        if len(sides) < MANY_BRANCHES:
+            return
+        choices = [self._choices(side) for side in sides]
+        counts = Counter(name for choice in choices for name in choice)
+        if not counts:
+            return
+        self._pivot = max(counts, key=lambda name: counts[name])
+        self._open = {index for index, choice in enumerate(choices) if self._pivot not in choice}
+        self._by_key: dict[object, set[int]] = {}
+        for index, choice in enumerate(choices):
+            for key in choice.get(self._pivot, ()):
+                self._by_key.setdefault(key, set()).add(index)
+
+    def __call__(self, shape: Shape) -> Iterable[int]:
+        if self._pivot is None or not isinstance(shape, ObjectShape):
+            return self._all
+        keys = self._reasoner.choices(shape).get(self._pivot)
+        if keys is None:
+            return self._all
+        return sorted(self._open.union(*(self._by_key.get(key, ()) for key in keys)))
+
+    def _choices(self, side: Alternatives) -> dict[str, set[object]]:
+        """For names that are required with listed values in every shape of a branch: the keys of these values."""
+        found: dict[str, set[object]] | None = None
+        for shape in side:
+            if not isinstance(shape, ObjectShape):
+                return {}
+            keys = self._reasoner.choices(shape)
+            before = found if found is not None else {name: set() for name in keys}
+            found = {name: before[name] | keys[name] for name in keys if name in before}
+        return found or {}
+
+
+def _listed_once(sides: list[Alternatives]) -> Alternatives | None:
+    """The values that stand in one branch only, if all branches list theirs."""
+    values: dict[object, JsonValue] = {}
+    counts: Counter[object] = Counter()
+    for side in sides:
+        keys: set[object] = set()
+        for shape in side:
+            if not isinstance(shape, FiniteShape):
+                return None
+            values |= shape.values
+            keys.update(shape.values)
+        counts.update(keys)
+    once = {key: value for key, value in values.items() if counts[key] == 1}
+    return (FiniteShape(once),) if once else ()
 
 
 def _late(shape: Shape) -> Shape:

@@ -6,7 +6,7 @@ for unproductive rules finds later. ``admits`` is exact.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final
 
@@ -30,7 +30,20 @@ from radixrt.grammar.json_schema.values import TYPES, JsonType, JsonValue, type_
 __all__ = ["Reasoner"]
 
 LOOK_DEPTH: Final = 4  # levels of children that a proof of emptiness looks at
+MAX_LISTED: Final = 100  # values of an enum that are looked at one by one
 LOOK_ITEMS: Final = 16  # required items that it looks at
+
+
+def listed_values(goal: Goal) -> list[JsonValue] | None:
+    """A few values beside which nothing can satisfy the goal, if a schema of it lists some."""
+    for schema, holds in goal:
+        if holds and schema.keywords is not None and (schema.draft > 7 or "$ref" not in schema.keywords):
+            if "const" in schema.keywords:
+                return [schema.keywords["const"]]
+            values = schema.keywords.get("enum")
+            if values is not None and len(values) <= MAX_LISTED:
+                return list(values)
+    return None
 
 
 class Reasoner:
@@ -97,21 +110,27 @@ class Reasoner:
         """
         if not isinstance(shape, ObjectShape) or len(shape.rules) < 2:
             return shape
-        kept = list(shape.rules)
-        for rule in shape.rules:
-            if len(kept) > 1 and self._is_implied(rule, [other for other in kept if other is not rule]):
-                kept.remove(rule)
-        return shape if len(kept) == len(shape.rules) else replace(shape, rules=tuple(kept))
+        kept: list[NameRule | None] = list(shape.rules)
+        for place, rule in enumerate(shape.rules):
+            if rule.is_bare:
+                kept[place] = None
+                kept[place] = self._not_implied(rule, [other for other in kept if other is not None])
+        return replace(shape, rules=tuple(rule for rule in kept if rule is not None))
 
-    def _is_implied(self, rule: NameRule, others: list[NameRule]) -> bool:
-        if rule.evaluates or rule.patterns or rule.additional or len(rule.named) != 1:
-            return False
+    def _not_implied(self, rule: NameRule, others: Iterable[NameRule]) -> NameRule | None:
+        """What a rule about one name says beyond the others; None if nothing."""
         name, goal = rule.named[0]
-        if len(goal) != 1:
-            return False
         known = join_goals(*(self._rule_under_name(other, name) for other in others))
-        ((schema, holds),) = goal
-        return bool(known) and self.is_empty_goal(join_goals(known, ((schema, not holds),)))
+        if not known:
+            return rule
+        left = tuple(
+            (schema, holds)
+            for schema, holds in goal
+            if not self.is_empty_goal(join_goals(known, ((schema, not holds),)))
+        )
+        if len(left) == len(goal):
+            return rule
+        return replace(rule, named=((name, left),)) if left else None
 
     # --- membership -----------------------------------------------------------------------------------------
 
@@ -169,6 +188,17 @@ class Reasoner:
             for some in shape.somes
         )
 
+    def choices(self, shape: ObjectShape) -> dict[str, frozenset[object]]:
+        """For the required names whose values are listed: the keys of these values."""
+        found: dict[str, frozenset[object]] = {}
+        for name in shape.required:
+            goal = self.under_name(shape, name)
+            values = listed_values(goal)
+            if values is not None:
+                inside = (value for value in values if all(self.satisfies((part,), value) for part in goal))
+                found[name] = frozenset(map(value_key, inside))
+        return found
+
     # --- emptiness ------------------------------------------------------------------------------------------
 
     def is_empty_goal(self, goal: Goal) -> bool:
@@ -184,7 +214,11 @@ class Reasoner:
             return False
         self._depth += 1
         try:
-            empty = all(all(map(self.is_empty, self._expand(goal, kind))) for kind in TYPES)
+            values = listed_values(goal)
+            if values is not None:
+                empty = not any(all(self.satisfies((part,), value) for part in goal) for value in values)
+            else:
+                empty = all(all(map(self.is_empty, self._expand(goal, kind))) for kind in TYPES)
         except UnsupportedConstraint:
             return False  # whoever needs the goal itself will meet the reason again
         finally:

@@ -164,6 +164,11 @@ class NameRule:
     def __hash__(self) -> int:
         return self._hash
 
+    @property
+    def is_bare(self) -> bool:
+        """Whether all it says is what the value under one name must be."""
+        return len(self.named) == 1 and not (self.evaluates or self.patterns or self.additional)
+
 
 @dataclass(frozen=True, slots=True)
 class SomeRule:
@@ -238,7 +243,7 @@ def meet(left: _Structural, right: _Structural) -> _Structural:
         )
     if isinstance(left, ObjectShape) and isinstance(right, ObjectShape):
         return ObjectShape(
-            rules=_joined(left.rules, right.rules),
+            rules=_joined_rules(left.rules, right.rules),
             required=_joined(left.required, right.required),
             low=max(left.low, right.low),
             high=_least(left.high, right.high),
@@ -257,6 +262,22 @@ def _joined(left: tuple[_Item, ...], right: tuple[_Item, ...]) -> tuple[_Item, .
     if not left or not right:
         return left or right
     return tuple(dict.fromkeys(left + right))
+
+
+def _joined_rules(left: tuple[NameRule, ...], right: tuple[NameRule, ...]) -> tuple[NameRule, ...]:
+    """All rules; of those that only speak of one name, one for each name."""
+    if not left or not right:
+        return left or right
+    joined: dict[object, NameRule] = {}
+    for rule in left + right:
+        key = (rule.named[0][0], rule.late) if rule.is_bare else rule
+        known = joined.get(key)
+        if known is None:
+            joined[key] = rule
+        elif known is not rule and rule.is_bare:
+            name, goal = rule.named[0]
+            joined[key] = replace(rule, named=((name, join_goals(known.named[0][1], goal)),))
+    return tuple(joined.values())
 
 
 def _least(left: int | None, right: int | None) -> int | None:
@@ -311,13 +332,20 @@ def is_inside(inner: Shape, outer: Shape) -> bool:
     if isinstance(inner, ObjectShape) and isinstance(outer, ObjectShape):
         return (
             _within(inner, outer)
-            and len(inner.rules) >= len(outer.rules)
             and set(inner.required) >= set(outer.required)
-            and set(inner.rules) >= set(outer.rules)
+            and _has_rules(inner.rules, outer.rules)
             and set(inner.names) >= set(outer.names)
             and set(inner.somes) >= set(outer.somes)
         )
     return inner == outer
+
+
+def _has_rules(inner: tuple[NameRule, ...], outer: tuple[NameRule, ...]) -> bool:
+    missing = set(outer).difference(inner)
+    if not missing:
+        return True
+    said = {rule.named[0][0]: rule.named[0][1] for rule in inner if rule.is_bare}
+    return all(rule.is_bare and set(rule.named[0][1]) <= set(said.get(rule.named[0][0], ())) for rule in missing)
 
 
 _Sized = StringShape | ArrayShape | ObjectShape
