@@ -235,6 +235,7 @@ def bench_structured(
     ] = "",
     key_order: Annotated[str | None, typer.Option(help="of schemas, ours alone")] = None,
     patience: Annotated[float, typer.Option(help="seconds after which a silent process is ended")] = 60.0,
+    clock: Annotated[str, typer.Option(help="wall, or cpu: a thread's own time, on a busy machine")] = "wall",
     json_file: Annotated[Path | None, typer.Option("--json", help="where the figures go as JSON")] = None,
 ) -> None:
     """Constrained decoding over the shared corpora: judged, timed, with the peers beside it."""
@@ -252,6 +253,7 @@ def bench_structured(
         schemas,
         peer_schemas,
         patience,
+        clock,
         {} if key_order is None else {"key_order": key_order},
     )
     run_plan(plan, report)

@@ -25,7 +25,7 @@ from radixrt.bench.structured_cases import CORPORA, Judged, read_rows
 from radixrt.bench.structured_child import Hello, Job, spread
 from radixrt.bench.structured_engines import PEERS
 from radixrt.bench.structured_masks import MaskRecord
-from radixrt.bench.structured_measure import BatchRecord, ForcedRecord, SchemaRecord
+from radixrt.bench.structured_measure import CLOCKS, BatchRecord, ForcedRecord, SchemaRecord
 from radixrt.bench.structured_report import Report
 from radixrt.bench.structured_vocabularies import VOCABULARIES
 from radixrt.errors import InvalidRequest
@@ -48,6 +48,7 @@ class Plan:
     schemas: int = 0
     peer_schemas: int = 0
     patience: float = 60.0
+    clock: str = "wall"
     options: dict[str, str] = field(default_factory=dict)
 
     def checked(self) -> Plan:
@@ -56,6 +57,7 @@ class Plan:
             ("vocab", (self.vocab,), VOCABULARIES),
             ("peers", self.peers, PEERS),
             ("parts", self.parts, PARTS),
+            ("clock", (self.clock,), tuple(CLOCKS)),
         ):
             for value in given:
                 if value not in known:
@@ -81,7 +83,7 @@ class EngineRun:
 def run_plan(plan: Plan, report: Report) -> None:
     """Measure, and hand each part to ``report`` as it is done."""
     plan.checked()
-    report.machine(os.getloadavg()[0], os.cpu_count() or 1)
+    report.machine(os.getloadavg()[0], os.cpu_count() or 1, plan.clock)
     if "sample" in plan.parts:
         runs = [_run_engine(plan, "radixrt", plan.schemas)]
         runs += [_run_engine(plan, peer, plan.peer_schemas or plan.schemas) for peer in plan.peers]
@@ -108,7 +110,7 @@ def _run_engine(plan: Plan, engine: str, schemas: int) -> EngineRun:
     rows = spread(read_rows(plan.corpus, CORPORA["sample"]), schemas)
     done = 0
     while done < len(rows):
-        job = Job("schemas", str(plan.corpus), engine, plan.vocab, schemas, done, plan.options)
+        job = Job("schemas", str(plan.corpus), engine, plan.vocab, schemas, done, plan.options, plan.clock)
         ended = "crash"
         for line in _lines(job, plan.patience):
             if line is None:
@@ -133,7 +135,7 @@ def _run_engine(plan: Plan, engine: str, schemas: int) -> EngineRun:
 
 def _records(plan: Plan, job: Job, kind: type[Any]) -> list[Any]:
     """The records of a job that must not fail; empty where its peer is missing."""
-    job.vocab, job.options = plan.vocab, plan.options
+    job.vocab, job.options, job.clock = plan.vocab, plan.options, plan.clock
     lines = []
     for line in _lines(job, 10 * plan.patience):
         if line is None:

@@ -243,7 +243,8 @@ def regressions(expected: dict[str, str], found: dict[str, str]) -> tuple[list[s
     Worse: right before and not now, taken though invalid, rejected without a cause that is named, or gone. A case
     that is not expected yet must not be ``accepted`` or ``rejected``.
     """
-    worse, other = [], []
+    worse: list[str] = []
+    other: list[str] = []
     for key in sorted(expected.keys() | found.keys()):
         was, now = expected.get(key, "new"), found.get(key, "gone")
         if was == now:

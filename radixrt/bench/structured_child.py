@@ -30,7 +30,7 @@ __all__ = ["Hello", "Job", "main", "run_job", "spread"]
 
 class Job(msgspec.Struct):
     """What a process is to do. ``schemas`` is how many of the sample's to take, spread evenly (0: all); ``skip`` of
-    them are done already. ``options`` are those of ``Compiler.json_schema``."""
+    them are done already. ``options`` are those of ``Compiler.json_schema``; ``clock`` is one of ``CLOCKS``."""
 
     task: str
     corpus: str
@@ -39,6 +39,7 @@ class Job(msgspec.Struct):
     schemas: int = 0
     skip: int = 0
     options: dict[str, str] = {}
+    clock: str = "wall"
 
 
 class Hello(msgspec.Struct):
@@ -75,9 +76,9 @@ def run_job(job: Job) -> Iterator[Any]:
         return
     yield Hello(engine.name, engine.version, bench.note, rss_mib())
     tasks: dict[str, Callable[[], Iterator[Any]]] = {
-        "schemas": lambda: judge_schemas(engine, bench, rows),
+        "schemas": lambda: judge_schemas(engine, bench, rows, job.clock),
         "forced": lambda: forced_share(bench, rows, job.options),
-        "batch": lambda: iter((batch_times(bench, rows, job.options),)),
+        "batch": lambda: iter((batch_times(bench, rows, job.options, clock=job.clock),)),
         "masks": lambda: compare_masks(open_engine("radixrt", bench, job.options), engine, bench, rows),
     }
     yield from tasks[job.task]()

@@ -63,10 +63,11 @@ class Report:
         self.data: dict[str, Any] = {"bench": "structured"}
         self._console = console or Console()
 
-    def machine(self, load: float, cores: int) -> None:
+    def machine(self, load: float, cores: int, clock: str = "wall") -> None:
         """How busy the machine is before anything is measured."""
         self.data["load"] = load
-        self._say(f"load average {load:.2f} on {cores} cores, one thread an engine")
+        self.data["clock"] = clock
+        self._say(f"load average {load:.2f} on {cores} cores, one thread an engine, {clock} time")
         if load > _QUIET_LOAD:
             self._say("warning: the machine is not quiet; times are too high and tails are not to be trusted")
 

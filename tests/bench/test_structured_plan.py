@@ -29,7 +29,14 @@ HELLO = msgspec.json.encode(Hello("radixrt", "0", "toy", 10.0))
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("vocab", "gpt"), ("peers", ("outlines",)), ("parts", ("all",)), ("schemas", -1), ("patience", 0.0)],
+    [
+        ("vocab", "gpt"),
+        ("peers", ("outlines",)),
+        ("parts", ("all",)),
+        ("schemas", -1),
+        ("patience", 0.0),
+        ("clock", "sun"),
+    ],
 )
 def test_a_plan_names_the_field_that_cannot_be_meant(tmp_path: Path, field: str, value: Any) -> None:
     with pytest.raises(InvalidRequest) as caught:
