@@ -383,7 +383,8 @@ class NativePool:
         listed = _packed(list(terms))
         room = ctypes.create_string_buffer(256 * 32)
         count = self._got(self._c.byte_classes(self.handle, listed, len(listed) // 4, room))
-        return [int.from_bytes(room[32 * i : 32 * i + 32], "little") for i in range(count)]
+        found = room.raw
+        return [int.from_bytes(found[32 * i : 32 * i + 32], "little") for i in range(count)]
 
     def fingerprint(self, term: int) -> bytes:
         """16 bytes that tell how a term is built: equal for equal terms of the native pools of this process."""
