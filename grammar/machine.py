@@ -104,7 +104,7 @@ class Machine:
 
     def terminal_state(self, term: Rx) -> int:
         """The state in which ``term`` alone is read; accepting means that the terminal can be complete."""
-        return self._state({term: self._stacks.bottom}, self._pool.null[term])
+        return self._state({term: self._stacks.bottom}, self._pool.nullable(term))
 
     def first_bytes(self, term: Rx) -> int:
         """How many different bytes may come next in a terminal."""
@@ -117,7 +117,7 @@ class Machine:
 
     def refuel(self, amount: int, limit: str) -> None:
         """Allow so much work from now on."""
-        self._pool.fuel.refill(amount, limit)
+        self._pool.refill(amount, limit)
 
     @property
     def nbytes(self) -> int:
@@ -148,7 +148,7 @@ class Machine:
                 if pool.is_empty(rest):
                     continue
                 classes = self._classes_in(mask)
-                pool.fuel.spend(len(classes))
+                pool.spend(len(classes))
                 for number in classes:
                     targets[number].append((rest, stacks))
         row = [DEAD] * len(self._blocks)
@@ -173,7 +173,7 @@ class Machine:
             if target is None:
                 target = self._singles[key] = self._after((key,))
             classes = self._classes_in(mask)
-            pool.fuel.spend(len(classes))
+            pool.spend(len(classes))
             found.append((classes, target))
         row = self.table[state]
         row[:] = DEAD
@@ -182,14 +182,14 @@ class Machine:
 
     def _after(self, configs: Sequence[tuple[Rx, int]]) -> int:
         """The state for configurations some of whose terminals may be complete."""
-        if len(configs) == 1 and not self._pool.null[configs[0][0]]:
+        if len(configs) == 1 and not self._pool.nullable(configs[0][0]):
             return self._state(dict(configs), False)
         ended: set[int] = set()
         open_: dict[Rx, set[int]] = {}
         for term, stacks in configs:
             if term != EMPTY:
                 open_.setdefault(term, set()).add(stacks)
-            if self._pool.null[term]:
+            if self._pool.nullable(term):
                 ended.add(stacks)
         accepting = False
         if ended:
@@ -213,7 +213,7 @@ class Machine:
         self._configs.append(tuple(sorted(configs.items())))
         self._accepting[state] = accepting
         self._state_ids[key] = state
-        self._pool.fuel.spend(1 + len(configs))
+        self._pool.spend(1 + len(configs))
         return state
 
     def _grow(self) -> None:

@@ -79,7 +79,7 @@ class Stacks:
         if known is None:
             known = self._stack_ids[key] = len(self._stacks)
             self._stacks.append(key)
-            self._pool.fuel.spend(1 + len(frames))
+            self._pool.spend(1 + len(frames))
         return known
 
     def push(self, rest: int, stacks: int) -> int:
@@ -105,7 +105,7 @@ class Stacks:
         """The union of sets of stacks."""
         if len(stacks) == 1:
             return next(iter(stacks))
-        self._pool.fuel.spend(sum(len(self._stacks[s][1]) for s in stacks))
+        self._pool.spend(sum(len(self._stacks[s][1]) for s in stacks))
         return self.make(
             any(self._stacks[s][0] for s in stacks), frozenset().union(*(self._stacks[s][1] for s in stacks))
         )
@@ -118,7 +118,7 @@ class Stacks:
             known = self._items[key] = len(self._item_symbol)
             self._item_symbol.append(symbol)
             self._item_next.append(following)
-            self._pool.fuel.spend(1)
+            self._pool.spend(1)
         return known
 
     def first_item(self, alternative: Alternative) -> int:
@@ -162,7 +162,7 @@ class _Closure:
         todo = [(item, stacks)]
         while todo:
             item, stacks = top = todo.pop()
-            m._pool.fuel.spend(1)
+            m._pool.spend(1)
             if top in self._entered:
                 continue
             self._entered.add(top)
@@ -179,7 +179,7 @@ class _Closure:
             below = m.push(rest, stacks)
             if term != EMPTY:
                 self.configs.setdefault(term, set()).add(below)
-            if m._pool.null[term]:
+            if m._pool.nullable(term):
                 todo.append((rest, stacks))
 
     def _call(self, symbol: Symbol, rest: int, stacks: int) -> None:
