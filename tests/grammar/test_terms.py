@@ -149,6 +149,7 @@ def test_a_gap_in_nested_counts_is_kept(pool: Pool, member: Member) -> None:
     assert lengths(pool.repeat(pool.repeat(a, 3, 4), 1, 2)) == [3, 4, 6, 7, 8]
     assert lengths(pool.repeat(pool.repeat(a, 2, 3), 0, 2)) == [0, 2, 3, 4, 5, 6]
     assert lengths(pool.repeat(pool.repeat(a, 4, 5), 2, None)) == [8, 9, 10]
+    assert lengths(pool.alt(pool.repeat(a, 1, 2), pool.repeat(a, 4, 5), EMPTY)) == [0, 1, 2, 4, 5]
 
 
 def test_depth_costs_no_stack(pool: Pool, member: Member) -> None:
