@@ -11,10 +11,10 @@ from radixrt.grammar.json_schema.documents import Library
 from radixrt.grammar.json_schema.emit import Emitter
 from radixrt.grammar.json_schema.expand import Expander
 from radixrt.grammar.json_schema.languages import Languages
+from radixrt.grammar.json_schema.prepared import prepared_languages
 from radixrt.grammar.json_schema.shapes import goal_of
 from radixrt.grammar.json_schema.spacing import WHITESPACE, Spacing
 from radixrt.grammar.limits import GrammarLimits
-from radixrt.grammar.rx import new_pool
 
 __all__ = ["KEY_ORDERS", "UNKNOWN_FORMATS", "json_schema_grammar", "json_schema_symbol"]
 
@@ -66,10 +66,10 @@ def _grammar(
     limits: GrammarLimits,
 ) -> Grammar:
     library = Library(schema, resources)
-    pool = new_pool(limits.compile_fuel, "compile_fuel")
-    builder = GrammarBuilder(pool)
-    spacing = Spacing(pool, whitespace or "flexible")
-    emitter = _emitter(builder, library, spacing, key_order, unknown_format, tracked=True)
+    languages = prepared_languages(library.formats, unknown_format or "ignore", limits.compile_fuel)
+    builder = GrammarBuilder(languages.pool)
+    spacing = Spacing(languages.pool, whitespace or "flexible")
+    emitter = _emitter(builder, library, languages, spacing, key_order, tracked=True)
     grammar = builder.build(emitter.root(goal_of(library.meant(library.main))))
     return grammar._replace(tracks=emitter.tracks)
 
@@ -86,20 +86,21 @@ def json_schema_symbol(
     """
     _check_option("key_order", key_order, KEY_ORDERS)
     library = Library(schema)
-    emitter = _emitter(builder, library, Spacing(builder.pool, "flexible"), key_order, None, tracked=False)
+    languages, spacing = Languages(builder.pool, "ignore"), Spacing(builder.pool, "flexible")
+    emitter = _emitter(builder, library, languages, spacing, key_order, tracked=False)
     return emitter.root(goal_of(library.meant(library.main)))
 
 
 def _emitter(
     builder: GrammarBuilder,
     library: Library,
+    languages: Languages,
     spacing: Spacing,
     key_order: str | None,
-    unknown_format: str | None,
     *,
     tracked: bool,
 ) -> Emitter:
-    expander = Expander(library, Languages(builder.pool, unknown_format or "ignore"))
+    expander = Expander(library, languages)
     return Emitter(
         builder,
         expander,
