@@ -13,9 +13,18 @@ from typing import Final
 from radixrt.errors import UnsupportedConstraint
 from radixrt.grammar.json_schema.assertions import Alternatives, Assertion
 from radixrt.grammar.json_schema.reason import Reasoner
-from radixrt.grammar.json_schema.shapes import ANY_SHAPE, FiniteShape, ObjectShape, Shape, is_inside, meet
+from radixrt.grammar.json_schema.shapes import (
+    ANY_SHAPE,
+    FiniteShape,
+    NumberShape,
+    ObjectShape,
+    Shape,
+    StringShape,
+    is_inside,
+    meet,
+)
 from radixrt.grammar.json_schema.unevaluated import evaluated_by
-from radixrt.grammar.json_schema.values import JsonType, JsonValue
+from radixrt.grammar.json_schema.values import JsonType, JsonValue, with_integers
 
 __all__ = ["Algebra"]
 
@@ -87,6 +96,9 @@ class Algebra:
         if isinstance(left, FiniteShape):
             self._spend(len(left.values))
             kept = {key: value for key, value in left.values.items() if self._reasoner.admits(right, value)}
+            if not isinstance(right, FiniteShape | StringShape | NumberShape) or _asks_for_integers(right):
+                # The rules may ask for integers, and by the policy for spellings these have no fraction.
+                kept = {key: with_integers(value) for key, value in kept.items()}
             return FiniteShape(kept, self._beside(left, right) if self.tracked else None) if kept else None
         if isinstance(left, ObjectShape) and isinstance(right, ObjectShape):
             self._spend(len(left.rules) + len(right.rules))  # what comes next looks at pairs of rules
@@ -147,3 +159,7 @@ def _in_text_order(found: Alternatives, following: list[Alternatives]) -> Altern
         else shape
         for shape in found
     )
+
+
+def _asks_for_integers(shape: Shape) -> bool:
+    return isinstance(shape, NumberShape) and shape.integral is True

@@ -31,6 +31,7 @@ from radixrt.grammar.json_schema.values import JsonType, JsonValue, Number, is_m
 __all__ = ["Alternatives", "Assertion", "TypeAssertions", "absent", "check_numbers", "plain"]
 
 Alternatives = tuple[Shape, ...]  # a union; () is the empty one
+MAX_COUNT: Final = 10**12
 _KEYWORDS: Final[dict[JsonType, frozenset[str]]] = {
     "null": frozenset(),
     "boolean": frozenset(),
@@ -127,8 +128,8 @@ class TypeAssertions:
     # --- strings --------------------------------------------------------------------------------------------
 
     def _string(self, schema: Schema, keywords: dict[str, JsonValue]) -> list[Assertion]:
-        low, high = int(keywords.get("minLength", 0)), keywords.get("maxLength")
-        high = None if high is None else int(high)
+        low, high = _count(keywords.get("minLength", 0)), keywords.get("maxLength")
+        high = None if high is None else _count(high)
         languages = []
         if "pattern" in keywords:
             languages.append(self._languages.search(keywords["pattern"], f"{schema.pointer}/pattern"))
@@ -149,8 +150,8 @@ class TypeAssertions:
     # --- arrays ---------------------------------------------------------------------------------------------
 
     def _array(self, schema: Schema, keywords: dict[str, JsonValue]) -> list[Assertion]:
-        low, high = int(keywords.get("minItems", 0)), keywords.get("maxItems")
-        high = None if high is None else int(high)
+        low, high = _count(keywords.get("minItems", 0)), keywords.get("maxItems")
+        high = None if high is None else _count(high)
         rule, wrong_items = self._items(schema, keywords)
         counts, evaluated = self._contains(schema, keywords)
         unique = schema if keywords.get("uniqueItems") is True else None
@@ -202,10 +203,10 @@ class TypeAssertions:
             return (), ()
         goal = self._goal(keywords["contains"], schema)
         fails = self._goal(keywords["contains"], schema, holds=False)
-        counted = CountRule(goal, fails, low=int(keywords.get("minContains", 1)), origin=schema)
+        counted = CountRule(goal, fails, low=_count(keywords.get("minContains", 1)), origin=schema)
         counts = (counted,) if counted.low > 0 else ()
         if "maxContains" in keywords:
-            counts = (*counts, replace(counted, low=0, high=int(keywords["maxContains"])))
+            counts = (*counts, replace(counted, low=0, high=_count(keywords["maxContains"])))
         return counts, (goal,) if schema.draft >= 2020 else ()
 
     # --- objects --------------------------------------------------------------------------------------------
@@ -213,8 +214,8 @@ class TypeAssertions:
     def _object(self, schema: Schema, keywords: dict[str, JsonValue]) -> list[Assertion]:
         rule, wrong_members = self._members(schema, keywords)
         required: list[str] = keywords.get("required", [])
-        low, high = int(keywords.get("minProperties", 0)), keywords.get("maxProperties")
-        high = None if high is None else int(high)
+        low, high = _count(keywords.get("minProperties", 0)), keywords.get("maxProperties")
+        high = None if high is None else _count(high)
         names = self._goal(keywords["propertyNames"], schema) if "propertyNames" in keywords else ()
         language = self._names_of(names) if names else None
 
@@ -300,6 +301,11 @@ def check_numbers(value: JsonValue, schema: Schema, keyword: str) -> None:
             todo.extend(part.values())
         elif isinstance(part, int | Decimal) and not isinstance(part, bool) and not is_modest(part):
             raise schema.refuse(keyword, "a number beyond 10**±400 or of more than 1000 digits")
+
+
+def _count(value: Number) -> int:
+    """A count, cut where no text is long enough for it to matter."""
+    return int(min(value, MAX_COUNT))
 
 
 def _bound(limit: Number, is_low: bool, open_: bool) -> Assertion:

@@ -19,6 +19,7 @@ from radixrt.grammar.limits import GrammarLimits
 __all__ = ["KEY_ORDERS", "UNKNOWN_FORMATS", "json_schema_grammar", "json_schema_symbol"]
 
 KEY_ORDERS: Final = ("schema", "any")
+SCHEMA_FUEL: Final = 15  # about what handling one schema costs beside the pool, in its operations
 UNKNOWN_FORMATS: Final = ("ignore", "refuse")
 
 
@@ -67,6 +68,7 @@ def _grammar(
 ) -> Grammar:
     library = Library(schema, resources)
     languages = prepared_languages(library.formats, unknown_format or "ignore", limits.compile_fuel)
+    languages.pool.spend(SCHEMA_FUEL * library.size)
     builder = GrammarBuilder(languages.pool)
     spacing = Spacing(languages.pool, whitespace or "flexible")
     emitter = _emitter(builder, library, languages, spacing, key_order, tracked=True)

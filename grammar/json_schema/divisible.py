@@ -1,19 +1,22 @@
 """Decimal digits of the integers that a given integer divides, as regular expressions.
 
-The divisor is split: twos and fives are decided by the last digits, the rest, coprime to 10, by the automaton
-of remainders. Nothing here knows about signs, bounds or schemas.
+The divisor is split: twos and fives are decided by the last digits, powers of other primes by the automaton of
+remainders of each. Nothing here knows about signs, bounds or schemas.
 """
 
 from __future__ import annotations
 
+from math import gcd
 from typing import Final
 
-from radixrt.grammar.rx import EMPTY, Pool, Rx
+from radixrt.grammar.rx import EMPTY, NONE, Pool, Rx
 
 __all__ = ["Divisible", "UnsupportedDivisor", "is_small_divisor"]
 
-MAX_RESIDUES: Final = 13  # the largest part coprime to 10: its automaton is eliminated to a regular expression
-MAX_SUFFIX: Final = 4  # digits at the end that decide about the part made of twos and fives
+MAX_RESIDUES: Final = 37  # a power of a prime: its automaton is eliminated to a regular expression
+MAX_REST: Final = 10_000  # the part coprime to 10 as a whole: the remainders are states, made when they are met
+MAX_REMAINDERS: Final = 4096  # of the part made of twos and fives, over all lengths of an ending
+MAX_TAKEN: Final = 400  # digits behind the point
 
 
 class Divisible:
@@ -33,35 +36,56 @@ class Divisible:
 
     def digits(self, divisor: int, taken: int) -> Rx:
         """Unsigned integers divisible by ``divisor``, with a point before the last ``taken`` digits."""
-        smooth, rest = _split_divisor(divisor)
-        if not is_small_divisor(divisor) or taken > MAX_SUFFIX:
+        if not is_small_divisor(divisor) or taken > MAX_TAKEN:
             raise UnsupportedDivisor
+        smooth, rest = _split_divisor(divisor)
         pool = self._pool
         digit = self._set("0123456789")
         shape = pool.concat(self._integer, self._with_point(pool.repeat(digit, taken, taken), taken))
-        return pool.and_(shape, self._ends_divisible(smooth, taken), self._sums_divisible(rest, taken))
+        parts = [self._ends_divisible(smooth), *map(self._sums_divisible, _prime_powers(rest))]
+        if taken:  # the point may stand before any digit here; the shape says where it does
+            parts = [pool.substitute(part, self._images_with_point()) for part in parts]
+        return pool.and_(shape, *parts)
 
     def _with_point(self, digits: Rx, taken: int) -> Rx:
         return self._pool.concat(self._point, digits) if taken else EMPTY
 
-    def _ends_divisible(self, smooth: int, taken: int) -> Rx:
+    def _images_with_point(self) -> list[Rx]:
+        pool = self._pool
+        images = [pool.byte_set(1 << byte) for byte in range(256)]
+        for digit in b"0123456789":
+            images[digit] = pool.alt(images[digit], pool.concat(self._point, images[digit]))
+        return images
+
+    def _ends_divisible(self, smooth: int) -> Rx:
         """Digit strings whose last digits make them divisible by a product of twos and fives."""
         pool = self._pool
         if smooth == 1:
             return pool.all
-        width = next(width for width in range(1, MAX_SUFFIX + 1) if 10**width % smooth == 0)
-        width = max(width, taken)
-        ends = [str(value).zfill(width) for value in range(0, 10**width, smooth)]
-        long = pool.alt(*(self._text(_pointed(end, taken)) for end in ends))
-        short = [str(value) for value in range(0, 10 ** (width - 1), smooth)]
-        padded = {_pointed(text.zfill(taken + 1), taken) for text in short}
-        return pool.alt(pool.concat(self._digits, long), *(self._text(text) for text in sorted(padded)))
+        width = _width(smooth)
+        # ends[r]: digit strings of the length at hand, from the right, with a remainder r that what stands before
+        # them, a multiple of the next power of ten, can still make good.
+        ends: dict[int, Rx] = {0: EMPTY}
+        short: list[Rx] = []
+        for length in range(width):
+            power = 10**length
+            step = gcd(10 * power, smooth)
+            longer: dict[int, list[Rx]] = {}
+            for remainder, end in ends.items():
+                digits: dict[int, str] = {}
+                for digit in range(10):
+                    whole = (digit * power + remainder) % smooth
+                    if whole % step == 0:
+                        digits[whole] = digits.get(whole, "") + str(digit)
+                for whole, characters in digits.items():
+                    longer.setdefault(whole, []).append(pool.concat(self._set(characters), end))
+            ends = {remainder: pool.alt(*ways) for remainder, ways in longer.items()}
+            short.append(ends.get(0, NONE))
+        return pool.alt(pool.concat(self._digits, ends[0]), *short)
 
-    def _sums_divisible(self, rest: int, taken: int) -> Rx:
+    def _sums_divisible(self, rest: int) -> Rx:
         """Digit strings divisible by a number coprime to 10: remainders, eliminated state by state."""
         pool = self._pool
-        if rest == 1:
-            return pool.all
         paths = [[self._digits_of(from_, to, rest) for to in range(rest)] for from_ in range(rest)]
         for middle in range(rest - 1, 0, -1):
             loop = pool.star(paths[middle][middle])
@@ -69,14 +93,7 @@ class Divisible:
                 through = pool.concat(paths[from_][middle], loop)
                 for to in range(middle):
                     paths[from_][to] = pool.alt(paths[from_][to], pool.concat(through, paths[middle][to]))
-        whole = pool.star(paths[0][0])
-        if not taken:
-            return whole
-        # A point may stand before any digit; the caller says where it does.
-        images = pool.each_byte()
-        for digit in b"0123456789":
-            images[digit] = pool.alt(images[digit], pool.concat(self._point, images[digit]))
-        return pool.substitute(whole, images)
+        return pool.star(paths[0][0])
 
     def _digits_of(self, from_: int, to: int, modulus: int) -> Rx:
         return self._set("".join(str(d) for d in range(10) if (10 * from_ + d) % modulus == to))
@@ -89,7 +106,10 @@ class UnsupportedDivisor(Exception):
 def is_small_divisor(divisor: int) -> bool:
     """Whether divisibility by this integer is a small automaton on decimal digits."""
     smooth, rest = _split_divisor(divisor)
-    return rest <= MAX_RESIDUES and 10**MAX_SUFFIX % smooth == 0
+    remainders = sum(min(smooth, 10**n) // gcd(10**n, smooth) for n in range(1, _width(smooth) + 1))
+    if remainders > MAX_REMAINDERS or rest > MAX_REST:
+        return False
+    return all(power <= MAX_RESIDUES for power in _prime_powers(rest))
 
 
 def _split_divisor(divisor: int) -> tuple[int, int]:
@@ -102,5 +122,25 @@ def _split_divisor(divisor: int) -> tuple[int, int]:
     return smooth, rest
 
 
-def _pointed(digits: str, taken: int) -> str:
-    return f"{digits[:-taken]}.{digits[-taken:]}" if taken else digits
+def _width(smooth: int) -> int:
+    """How many digits at the end decide about divisibility by a product of twos and fives."""
+    twos = (smooth & -smooth).bit_length() - 1
+    fives = 0
+    smooth >>= twos
+    while smooth > 1:
+        smooth //= 5
+        fives += 1
+    return max(twos, fives)
+
+
+def _prime_powers(number: int) -> list[int]:
+    """Divisors coprime to each other whose product it is, as far as small primes go."""
+    powers = []
+    for prime in range(3, MAX_RESIDUES + 1, 2):
+        power = 1
+        while number % prime == 0:
+            number //= prime
+            power *= prime
+        if power > 1:
+            powers.append(power)
+    return powers if number == 1 else [*powers, number]

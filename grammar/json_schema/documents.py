@@ -30,6 +30,7 @@ __all__ = ["Library", "Schema"]
 
 LATEST: Final = 2020
 MAX_REFERENCE_CHAIN: Final = 10_000
+MAX_SCOPES: Final = 1_000  # resources times scopes they are entered in
 _WITH_PARTS: Final = SUBSCHEMA | SUBSCHEMA_LIST | SUBSCHEMA_MAP | {"$dynamicRef", "$recursiveRef"}
 _ONLY_REFERENCE: Final = ANNOTATIONS | {"$ref"}
 _DRAFT: Final = re.compile(
@@ -126,6 +127,11 @@ class Library:
                 todo.extend(part)
         return False
 
+    @property
+    def size(self) -> int:
+        """How many schemas the documents read so far hold."""
+        return len(self._schemas)
+
     def at(self, value: JsonValue, parent: Schema) -> Schema:
         """The schema that stands where ``value``, a part of ``parent``, was found."""
         if isinstance(value, bool):
@@ -150,6 +156,13 @@ class Library:
     def _scope_in(self, base: str, scope: Scope) -> Scope:
         known = self._scopes.get((base, scope))
         if known is None:
+            if len(self._scopes) >= MAX_SCOPES:
+                raise UnsupportedConstraint(
+                    f"dynamic anchors are reached in more than {MAX_SCOPES} ways",
+                    keyword="$dynamicAnchor",
+                    location=f"{base}#",
+                    param="schema",
+                )
             first = dict(scope)
             anchors = self._dynamic.get(base, {})
             if _ROOT not in anchors:

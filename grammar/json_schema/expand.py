@@ -38,6 +38,7 @@ from radixrt.grammar.json_schema.values import TYPES, JsonType, JsonValue, type_
 
 __all__ = ["Expander"]
 
+GOAL_FUEL: Final = 10  # about what finding the shapes of one goal and type costs, in operations of a pool
 MAX_IN_PLACE: Final = 50  # schemas for the same value inside one another; each takes a few frames of Python's stack
 
 _BRANCHING: Final = (
@@ -82,6 +83,7 @@ class Expander:
         key = (goal, kind)
         known = self._goals.get(key)
         if known is None:
+            self.languages.pool.spend(GOAL_FUEL)
             known = self._easily(goal, kind)
             if known is not None:
                 self._goals[key] = known

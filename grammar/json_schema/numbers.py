@@ -31,18 +31,30 @@ def spellings(value: Number) -> list[str]:
     if isinstance(value, int):
         return [str(value)]
     found: dict[str, None] = {}
-    plain = format(value.normalize() if value else Decimal(0), "f")
-    if len(plain) <= PLAIN_DIGITS:
-        found[plain] = None
+    # Trimmed by hand: Decimal.normalize rounds to the precision of the context.
+    sign, digits, exponent = _trimmed(value)
+    places = max(len(digits) + exponent, 1) + max(-exponent, 0)
+    if places <= max(PLAIN_DIGITS, len(digits) + 1):
+        found[format(Decimal((sign, digits, exponent)), "f")] = None
     as_float = repr(float(value))
     if "n" not in as_float and Decimal(as_float) == value:  # neither inf nor nan
         found[as_float] = None
     if not found:
-        sign, digits, exponent = value.normalize().as_tuple()
         text = "".join(map(str, digits))
         point = f".{text[1:]}" if len(text) > 1 else ""
-        found[f"{'-' if sign else ''}{text[0]}{point}e{int(exponent) + len(text) - 1}"] = None
+        found[f"{'-' if sign else ''}{text[0]}{point}e{exponent + len(text) - 1}"] = None
     return list(found)
+
+
+def _trimmed(value: Decimal) -> tuple[int, tuple[int, ...], int]:
+    """Sign, digits and exponent without zeros at the end; zero has no sign."""
+    if not value:
+        return 0, (0,), 0
+    sign, digits, exponent = value.as_tuple()
+    count = len(digits)
+    while digits[count - 1] == 0:
+        count -= 1
+    return sign, digits[:count], int(exponent) + len(digits) - count
 
 
 def admits_number(shape: NumberShape, value: Number) -> bool:
@@ -76,7 +88,9 @@ def is_empty_number(shape: NumberShape) -> bool:
 
 def _ceiling(value: Number, strictly: bool) -> int:
     """The least integer that is at least (more than) ``value``."""
-    return -_floor(-value, strictly)
+    exact = Fraction(value)
+    ceiling = -(-exact.numerator // exact.denominator)
+    return ceiling + 1 if strictly and ceiling == exact else ceiling
 
 
 def _floor(value: Number, strictly: bool) -> int:
@@ -266,7 +280,7 @@ class NumberLanguage:
             return self._decimal_at_least(low, strictly)
         if low == 0:
             return unsigned
-        return pool.alt(unsigned, pool.concat(self._minus, self._decimal_at_most(-low, strictly)))
+        return pool.alt(unsigned, pool.concat(self._minus, self._decimal_at_most(low.copy_negate(), strictly)))
 
     def _decimals_to(self, high: Decimal, strictly: bool, unsigned: Rx) -> Rx:
         pool = self._pool
@@ -275,7 +289,7 @@ class NumberLanguage:
             return pool.alt(negative, self._decimal_at_most(high, strictly))
         if high == 0:
             return pool.concat(self._minus, self._decimal_at_least(high, strictly))
-        return pool.concat(self._minus, self._decimal_at_least(-high, strictly))
+        return pool.concat(self._minus, self._decimal_at_least(high.copy_negate(), strictly))
 
     def _decimal_at_least(self, bound: Decimal, strictly: bool) -> Rx:
         pool = self._pool
@@ -321,7 +335,7 @@ class NumberLanguage:
     def _any_spelling(self, value: Decimal) -> Rx:
         """Every spelling without exponent of one number."""
         pool = self._pool
-        whole, fraction = _halves(abs(value))
+        whole, fraction = _halves(value.copy_abs())
         more = pool.concat(self._point, pool.plus(self._text("0")))
         rest = pool.concat(self._text("." + fraction), self._zeros) if fraction else pool.opt(more)
         sign = pool.opt(self._minus) if value == 0 else self._minus if value < 0 else EMPTY
@@ -338,8 +352,8 @@ class NumberLanguage:
         ``zeros`` may be the fraction of an integer, ``longer`` zeros may follow any other fraction.
         """
         pool = self._pool
-        places = max(0, -int(step.normalize().as_tuple().exponent))
-        factor = int(step.scaleb(places))
+        places = max(0, -_trimmed(step)[2])
+        factor = int(Fraction(step) * 10**places)
         choices = []
         for taken in range(places + 1):
             divisor = factor // gcd(factor, 10 ** (places - taken))
@@ -350,6 +364,6 @@ class NumberLanguage:
 
 def _halves(value: Decimal) -> tuple[str, str]:
     """The digits before and after the point, without trailing zeros; ``value`` is not negative."""
-    text = format(value.normalize(), "f") if value else "0"
+    text = format(Decimal(_trimmed(value)), "f")
     whole, _, fraction = text.partition(".")
     return whole, fraction

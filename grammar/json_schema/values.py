@@ -29,6 +29,7 @@ __all__ = [
     "pointer_to",
     "type_of",
     "value_key",
+    "with_integers",
 ]
 
 JsonValue = Any  # None | bool | int | Decimal | str | list[JsonValue] | dict[str, JsonValue]
@@ -37,7 +38,7 @@ JsonType = Literal["null", "boolean", "number", "string", "array", "object"]
 TYPES: Final[tuple[JsonType, ...]] = ("null", "boolean", "number", "string", "array", "object")
 
 MAX_DEPTH: Final = 128  # nesting of a schema document; real ones stay below 50
-MAX_NODES: Final = 500_000  # values in a schema document, so that a Python object shared by itself ends
+MAX_NODES: Final = 150_000  # values in a schema document, so that a Python object shared by itself ends
 MAX_EXPONENT: Final = 400  # a number that takes part in a constraint lies within 10**±400
 _STRING_OR_BRACKET: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTALL)
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")  # a pair of escapes is no lone one, but rare
@@ -234,6 +235,17 @@ def is_modest(value: Number) -> bool:
         return bool(abs(value) < 10 ** (MAX_EXPONENT + 1))
     _, digits, exponent = value.as_tuple()
     return len(digits) <= MAX_DIGITS and int(exponent) >= -MAX_DIGITS and abs(value.adjusted()) <= MAX_EXPONENT
+
+
+def with_integers(value: JsonValue) -> JsonValue:
+    """The same value with every number that is an integer as an ``int``, so that it is spelled as one."""
+    if isinstance(value, Decimal):
+        return int(value) if is_integral(value) else value
+    if isinstance(value, list):
+        return [with_integers(part) for part in value]
+    if isinstance(value, dict):
+        return {name: with_integers(part) for name, part in value.items()}
+    return value
 
 
 def value_key(value: JsonValue) -> object:
