@@ -231,7 +231,7 @@ def bench_structured(
     schemas: Annotated[int, typer.Option(help="schemas of the sample, spread evenly (0: all)")] = 0,
     peer_schemas: Annotated[int, typer.Option(help="schemas for each peer (0: as many as ours)")] = 0,
     parts: Annotated[
-        str, typer.Option(help="of sample, forced, batch, masks, suite, regex, bugs (default: all)")
+        str, typer.Option(help="of sample, memory, forced, batch, masks, suite, regex, bugs (default: all)")
     ] = "",
     key_order: Annotated[str | None, typer.Option(help="of schemas, ours alone")] = None,
     patience: Annotated[float, typer.Option(help="seconds after which a silent process is ended")] = 60.0,

@@ -32,9 +32,10 @@ from radixrt.errors import InvalidRequest
 
 __all__ = ["PARTS", "EngineRun", "Plan", "run_plan"]
 
-PARTS: Final = ("sample", "forced", "batch", "masks", "suite", "regex", "bugs")
-"""What there is to measure: the sample's schemas; forced tokens along its documents; batches of mixed grammars;
-masks against llguidance; the official suite; the regular expressions; the cases after public bug reports."""
+PARTS: Final = ("sample", "memory", "forced", "batch", "masks", "suite", "regex", "bugs")
+"""What there is to measure: the sample's schemas; the memory of all of them compiled; forced tokens along
+their documents; batches of mixed grammars; masks against llguidance; the official suite; regular expressions; the
+cases after public bug reports."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,8 @@ def run_plan(plan: Plan, report: Report) -> None:
         runs += [_run_engine(plan, peer, plan.peer_schemas or plan.schemas) for peer in plan.peers]
         outcomes = _records(plan, Job("cases", str(plan.corpus), engine="sample"), Judged)
         report.sample(runs, outcomes)
+    if "memory" in plan.parts:
+        report.memory(*_memory(plan))
     if "forced" in plan.parts:
         report.forced(_records(plan, Job("forced", str(plan.corpus), schemas=plan.schemas), ForcedRecord))
     if "batch" in plan.parts:
@@ -131,6 +134,13 @@ def _run_engine(plan: Plan, engine: str, schemas: int) -> EngineRun:
             run.records.append(SchemaRecord(row["id"], row["split"], spent, ended, len(row["tests"])))
             done += 1
     return run
+
+
+def _memory(plan: Plan) -> tuple[float, float]:
+    """Memory of our process before the first schema and with all of them compiled."""
+    job = Job("memory", str(plan.corpus), "radixrt", plan.vocab, plan.schemas, options=plan.options)
+    hello, line = [held or b"" for held in _lines(job, 10 * plan.patience)]
+    return msgspec.json.decode(hello, type=Hello).rss_mib, msgspec.json.decode(line, type=float)
 
 
 def _records(plan: Plan, job: Job, kind: type[Any]) -> list[Any]:

@@ -19,10 +19,10 @@ import msgspec
 
 from radixrt.bench.structured_cases import CORPORA, judge, read_rows
 from radixrt.bench.structured_causes import byte_vocabulary
-from radixrt.bench.structured_engines import Missing, open_engine
+from radixrt.bench.structured_engines import Engine, Missing, open_engine
 from radixrt.bench.structured_masks import compare_masks
 from radixrt.bench.structured_measure import batch_times, forced_share, judge_schemas, rss_mib
-from radixrt.bench.structured_vocabularies import load_vocabulary
+from radixrt.bench.structured_vocabularies import BenchVocabulary, load_vocabulary
 from radixrt.grammar import Compiler
 
 __all__ = ["Hello", "Job", "main", "run_job", "spread"]
@@ -77,11 +77,18 @@ def run_job(job: Job) -> Iterator[Any]:
     yield Hello(engine.name, engine.version, bench.note, rss_mib())
     tasks: dict[str, Callable[[], Iterator[Any]]] = {
         "schemas": lambda: judge_schemas(engine, bench, rows, job.clock),
+        "memory": lambda: iter((_compiled_alone(engine, bench, rows),)),
         "forced": lambda: forced_share(bench, rows, job.options),
         "batch": lambda: iter((batch_times(bench, rows, job.options, clock=job.clock),)),
         "masks": lambda: compare_masks(open_engine("radixrt", bench, job.options), engine, bench, rows),
     }
     yield from tasks[job.task]()
+
+
+def _compiled_alone(engine: Engine, bench: BenchVocabulary, rows: list[dict[str, Any]]) -> float:
+    """The memory of this process in MiB once all schemas are compiled, before any text is written."""
+    bare = [{**row, "tests": []} for row in rows]
+    return [record.rss_mib for record in judge_schemas(engine, bench, bare)][-1]
 
 
 def main() -> None:

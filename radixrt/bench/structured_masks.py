@@ -4,13 +4,15 @@ Every position of every document that both engines have reached counts the token
 and those that only the peer allows (``under``), by where the text stands and what the token writes. Of each kind
 some tokens are written, the text is finished under the engine that allows them, and ``jsonschema`` says whether the
 result is valid: ``over`` and invalid is a fault of ours; ``under`` and valid is a writing that ours does not have,
-by policy (order, spelling, blanks) or by fault. What cannot be finished within a bound is ``unfinished``.
+by policy (order, spelling, blanks) or by fault. What cannot be finished within a bound is ``unfinished``; a text in
+which a name of an object stands twice is ``repeated``, whatever its last value.
 """
 
 from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
@@ -25,6 +27,8 @@ from radixrt.bench.structured_vocabularies import BenchVocabulary
 __all__ = ["KINDS", "MaskRecord", "compare_masks"]
 
 KINDS: Final = ("blanks", "escapes", "string content", "end of a string", "names and strings", "numbers", "others")
+_DIALECTS: Final = re.compile(r"[\ufeff\x85\x1c-\x1f]|[^\W\x00-\x7f]")
+"""Blanks, digits and letters that classes of ``re`` and of ECMA-262 disagree on."""
 _SAMPLES: Final = 8
 _FINISH_STEPS: Final = 200
 _POSITIONS: Final = 400
@@ -206,7 +210,9 @@ class _Judge:
 
 
 def _validator(schema: Any) -> Callable[[str], str]:
-    """``valid``, ``invalid``, or ``unjudged`` where there is no ``jsonschema`` or it does not take the schema."""
+    """``valid``, ``invalid``, ``repeated``, or ``unjudged``: where there is no ``jsonschema``, it does not take the
+    schema, or a pattern meets a character that ECMA-262 and ``re`` class differently.
+    """
     try:
         import jsonschema
         import referencing.exceptions as unresolved
@@ -214,10 +220,23 @@ def _validator(schema: Any) -> Callable[[str], str]:
         return lambda text: "unjudged"
     kind = jsonschema.validators.validator_for(schema, default=jsonschema.Draft202012Validator)
     validator = kind(schema, format_checker=kind.FORMAT_CHECKER)
+    patterned = '"pattern' in json.dumps(schema)
 
     def judge(text: str) -> str:
+        repeated: list[str] = []
+
+        def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+            held = dict(pairs)
+            repeated.extend(name for name, _ in pairs[len(held) :])
+            return held
+
         try:
-            return "valid" if validator.is_valid(json.loads(text)) else "invalid"
+            valid = validator.is_valid(json.loads(text, object_pairs_hook=members))
+            if repeated:
+                return "repeated"
+            if not valid and patterned and _DIALECTS.search(text):
+                return "unjudged"
+            return "valid" if valid else "invalid"
         except (ValueError, RecursionError):
             return "invalid"
         except (jsonschema.exceptions.SchemaError, unresolved.Unresolvable, unresolved.NoSuchResource):

@@ -93,7 +93,7 @@ class Report:
         found = summary(run.records)
         start = run.hello.rss_mib if run.hello else 0.0
         compiled = [record.rss_mib for record in run.records if record.rss_mib]
-        found["memory_mib"] = round(max(compiled, default=start) - start, 1)
+        found["memory_with_rows_mib"] = round(max(compiled, default=start) - start, 1)
         found["failures"] = run.failures
         found["refusals"] = dict(Counter(r.refused for r in run.records if r.refused).most_common())
         found["version"] = run.hello.version if run.hello else ""
@@ -112,7 +112,7 @@ class Report:
             "invalid_accepted",
             "valid_rejected",
         )
-        for name in (*counts, "empty_masks", "mask_and_accept_disagree", "memory_mib"):
+        for name in (*counts, "empty_masks", "mask_and_accept_disagree", "memory_with_rows_mib"):
             if all(name in found for found in engines.values()):
                 table.add_row(name.replace("_", " "), *(str(found[name]) for found in engines.values()))
         for name in ("mask_us", "accept_us", "compile_ms"):
@@ -150,6 +150,11 @@ class Report:
             f"sequences; {total['respelled']} not canonical, {total['wrong']} another text"
         )
 
+    def memory(self, before: float, after: float) -> None:
+        """What all schemas hold together when they are compiled and no text has been written yet."""
+        self.data["compiled_memory_mib"] = round(after - before, 1)
+        self._say(f"memory of all schemas compiled at once: {after - before:.0f} MiB")
+
     def batch(self, record: BatchRecord) -> None:
         """One call of ``fill_masks`` for a batch of different grammars."""
         first, again = percentiles(record.step_us), percentiles(record.again_us)
@@ -173,13 +178,12 @@ class Report:
             f"alone, {positions - equal - sole - blanks} in more"
         )
         over, under, judged = (_added(getattr(r, name) for r in records) for name in ("over", "under", "judged"))
-        table = Table(
-            "tokens by kind", "only ours", "finished: valid / invalid", "only llguidance", "valid / invalid"
-        )
+        finished = "finished: valid / invalid / repeated name"
+        table = Table("tokens by kind", "only ours", finished, "only llguidance", finished)
         for kind in KINDS:
             cells = []
             for side, held in (("over", over), ("under", under)):
-                verdicts = (judged.get(f"{side}/{kind}/{verdict}", 0) for verdict in ("valid", "invalid"))
+                verdicts = (judged.get(f"{side}/{kind}/{name}", 0) for name in ("valid", "invalid", "repeated"))
                 cells += [f"{held.get(kind, 0):,}", " / ".join(map(str, verdicts))]
             table.add_row(kind, *cells)
         self._console.print(table)

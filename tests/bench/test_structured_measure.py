@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from radixrt.bench.structured_engines import Engine, Missing, Refused, Text, open_engine
-from radixrt.bench.structured_masks import compare_masks
+from radixrt.bench.structured_masks import _validator, compare_masks
 from radixrt.bench.structured_measure import batch_times, forced_share, judge_schemas
 from radixrt.bench.structured_vocabularies import (
     VOCABULARIES,
@@ -149,6 +149,16 @@ def test_what_ours_allows_and_is_invalid_is_a_fault(bench: BenchVocabulary, rows
     (record,) = compare_masks(Loose(), tight, bench, [loose])
     assert any(key.endswith("/invalid") for key in record.judged)
     assert record.faults
+
+
+def test_what_jsonschema_says_of_a_finished_text() -> None:
+    pytest.importorskip("jsonschema")
+    judge = _validator({"additionalProperties": {"type": "string", "pattern": r"^\S*$"}})
+    assert judge('{"a": "b"}') == "valid"
+    assert judge('{"a": "b c"}') == judge('{"a": 1}') == judge('{"a": ') == "invalid"
+    assert judge('{"a": 1, "a": "b"}') == "repeated"
+    assert judge('{"a": "\x85"}') == "unjudged"  # a blank for ``re`` alone
+    assert _validator({"$ref": "#/$defs/nowhere"})("1") == "unjudged"
 
 
 # --- engines and vocabularies ---

@@ -102,7 +102,13 @@ def test_jobs_that_need_a_vocabulary(
     small_corpus: Path, bench: BenchVocabulary, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("radixrt.bench.structured_child.load_vocabulary", lambda name: bench)
-    kinds = {"schemas": SchemaRecord, "forced": ForcedRecord, "batch": BatchRecord, "masks": MaskRecord}
+    kinds = {
+        "memory": float,
+        "schemas": SchemaRecord,
+        "forced": ForcedRecord,
+        "batch": BatchRecord,
+        "masks": MaskRecord,
+    }
     for task, kind in kinds.items():
         hello, *records = run_job(Job(task, str(small_corpus)))
         assert isinstance(hello, Hello)
@@ -180,5 +186,12 @@ def test_the_whole_command_over_a_small_corpus(
     assert data["regex"]["wrong"] == ["r3"]
     assert data["suite"]["required"] == {"right": 3, "cases": 4}
     assert data["bugs"]["outcomes"] == {"right": 2, "compiled": 1, "forced": 1}
-    for words in ("sample by category", "forced tokens", "mixed grammars", "masks against", "required tests right"):
+    for words in (
+        "sample by category",
+        "compiled at once",
+        "forced tokens",
+        "mixed grammars",
+        "masks against",
+        "required tests right",
+    ):
         assert words in printed.getvalue()

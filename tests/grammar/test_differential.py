@@ -6,6 +6,7 @@ judged by ``re``.
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 import re
@@ -180,6 +181,14 @@ def test_random_patterns_match_what_re_matches(seed: int, bytes_compiler: Compil
     assert compared > 50
 
 
+def some_of(automaton: Any, count: int) -> Iterator[list[Any]]:
+    """Shortest texts of an interegular automaton, which gives up where they lie far apart."""
+    try:
+        yield from itertools.islice(automaton.strings(max_iterations=400), count)
+    except ValueError:
+        return
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_random_patterns_match_what_interegular_matches(
     seed: int, bytes_compiler: Compiler, allowed_ids: Allowed
@@ -191,7 +200,7 @@ def test_random_patterns_match_what_interegular_matches(
         automaton = interegular.parse_pattern(pattern).to_fsm()
         grammar = bytes_compiler.regex(pattern)
         texts = around(grammar, allowed_ids, rng, 6)
-        for characters, _ in zip(automaton.strings(max_iterations=400), range(20), strict=False):
+        for characters in some_of(automaton, 20):
             if all(isinstance(character, str) for character in characters):
                 texts.update(neighbours("".join(characters), rng))
         for text in texts:
