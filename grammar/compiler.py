@@ -37,6 +37,8 @@ __all__ = ["Compiler"]
 _Key = tuple[object, ...]
 _Reader = Callable[[GrammarBuilder, str, GrammarLimits, TokenSymbols], Symbol]
 
+_MAX_VALUES: Final = 500_000
+"""In a schema or a structural tag that is given as Python objects."""
 _PARAMS: Final = {
     "regex": "regex",
     "ebnf": "grammar",
@@ -284,7 +286,22 @@ def _json_key(value: Any, param: str) -> str:
     """A text that two JSON values share exactly when they are written alike (key order matters)."""
     if isinstance(value, str):
         return "text:" + value
+    _check_size(value, param)
     try:
         return json.dumps(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidRequest(f"{param} is not JSON: {error}", param=param) from error
+
+
+def _check_size(value: Any, param: str) -> None:
+    """Refuse an object that holds itself, or one part so often that to write it down would take for ever."""
+    todo, count = [value], 0
+    while todo:
+        item = todo.pop()
+        if isinstance(item, dict | list | tuple):
+            todo.extend(item.values() if isinstance(item, dict) else item)
+            count += len(item)
+            if count > _MAX_VALUES:
+                raise UnsupportedConstraint(
+                    f"{param} has more than {_MAX_VALUES} values", keyword="size", param=param
+                )
