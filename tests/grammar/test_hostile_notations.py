@@ -58,7 +58,7 @@ SERVED = {
     "2000 exclusions": tags({"format": {**ANY, "excludes": [f"word{i}" for i in range(2_000)]}}),
     "500 ends": tags({"format": tag("<", ANY, [f"</{i}>" for i in range(500)])}),
     "endless bounds": tags(
-        {"format": {"type": "repeat", "min": 10**9, "max": 2 * 10**9, "content": tag("", ANY, ">")}}
+        {"format": {"type": "repeat", "min": 10**9, "max": 2 * 10**9, "content": tag("<", ANY, ">")}}
     ),
     "endless characters": tags({"format": tag("<", {**ANY, "max_chars": 2**31 - 1}, ">")}),
     "rules doubling": ebnf(chain("root ::= r0", "r{0} ::= r{1} r{1}", 60, 'r60 ::= "a"')),
