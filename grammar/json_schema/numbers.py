@@ -22,7 +22,8 @@ from radixrt.grammar.rx import EMPTY, NONE, Pool, Rx
 
 __all__ = ["NumberLanguage", "admits_number", "is_empty_number", "spellings"]
 
-PLAIN_DIGITS: Final = 40  # longer fixed values are spelled with an exponent
+PLAIN_DIGITS: Final = 40  # longer fixed values are spelled with an exponent,
+PLAIN_ZEROS: Final = 8  # unless it would save fewer zeros than these
 MAX_LISTED: Final = 5_000  # multiples that are listed one by one where they are no small automaton
 
 
@@ -34,7 +35,7 @@ def spellings(value: Number) -> list[str]:
     # Trimmed by hand: Decimal.normalize rounds to the precision of the context.
     sign, digits, exponent = _trimmed(value)
     places = max(len(digits) + exponent, 1) + max(-exponent, 0)
-    if places <= max(PLAIN_DIGITS, len(digits) + 1):
+    if places <= max(PLAIN_DIGITS, len(digits) + PLAIN_ZEROS):
         found[format(Decimal((sign, digits, exponent)), "f")] = None
     as_float = repr(float(value))
     if "n" not in as_float and Decimal(as_float) == value:  # neither inf nor nan

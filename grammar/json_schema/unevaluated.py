@@ -61,6 +61,8 @@ def evaluated_by(shape: Shape) -> object:
     if isinstance(shape, ArrayShape):
         count, all_items = _items(shape)
         return all_items or (count, frozenset(shape.evaluated))
+    if isinstance(shape, FiniteShape) and shape.beside is not None:
+        return evaluated_by(shape.beside)
     return None
 
 

@@ -279,6 +279,15 @@ def test_what_only_looks_contradictory_stays(compiled: Callable[..., Any]) -> No
             [],
         ),
         ({"type": "array", "not": {"const": [1], "items": True, "unevaluatedItems": False}}, ["[]"], ["[1]"]),
+        (
+            {
+                "enum": [{"a": 1}, {"b": 1}],
+                "anyOf": [{"properties": {"a": True}}, {"maxItems": 1}],
+                "unevaluatedProperties": False,
+            },
+            ['{"a":1}'],
+            ['{"b":1}'],
+        ),
     ],
 )
 def test_unevaluated_parts_where_the_keyword_fails_or_values_are_given(
