@@ -67,6 +67,7 @@ class _Parser:
         self, source: GrammarText, terminals: Terminals, symbols: TokenSymbols, spend: Callable[[int], None]
     ) -> None:
         self._source = source
+        self._spend = spend
         self._words = Scanner(source, spend)
         self._terminals = terminals
         self._symbols = symbols
@@ -151,6 +152,7 @@ class _Parser:
         self._define(home, name, Definition(self._body(), name.at, parameters, is_lazy, suffix))
 
     def _define(self, home: dict[str, Definition], name: Word, definition: Definition) -> None:
+        self._spend(10)
         if name.text in home:
             self._source.fail(f"{name.text!r} is defined twice", name.at)
         home[name.text] = definition

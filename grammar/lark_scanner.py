@@ -86,7 +86,7 @@ class Scanner:
 
     def _scan(self) -> Word:
         text = self.source.text
-        self._spend(2)
+        self._spend(4)
         while True:
             at = self._at
             if at >= len(text):
