@@ -9,26 +9,17 @@ here.
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from radixrt.grammar.automaton import Automaton
-from radixrt.grammar.json_rivals import NUMBER_BYTES, expected_bytes, next_bytes, rivals_of
+from radixrt.grammar.json_rivals import NUMBER_BYTES, expected_bytes, rivals_of
 from radixrt.grammar.json_tokens import spellings_of
-from radixrt.grammar.json_tracker import (
-    DUPLICATE,
-    LITERALS,
-    Composite,
-    Frame,
-    JsonTracker,
-    Mode,
-    Spot,
-    begun_string,
-    joined,
-    scalar_key,
-)
+from radixrt.grammar.json_tracker import DUPLICATE, Frame, JsonTracker, Mode, Spot
+from radixrt.grammar.json_values import LITERALS, begun_string, joined, scalar_key, stays_zero
 from radixrt.grammar.machine import DEAD
-from radixrt.grammar.seen_keys import has_key, keys_with_prefix
+from radixrt.grammar.seen_keys import Ranges, by_next_byte, has_key, with_prefix
 
 __all__ = ["DeadEnds", "OpenString"]
 
@@ -44,7 +35,7 @@ _LONGEST_SPELLING: Final = 6  # bytes of text for one byte of a string
 class OpenString(NamedTuple):
     """A string being read: the keys that it may become, how many of their bytes are there, and half an escape."""
 
-    keys: list[bytes]
+    keys: Ranges
     done: int
     tail: bytes
 
@@ -74,7 +65,7 @@ class DeadEnds:
             if len(self._exit_bytes) >= _MAX_KNOWN:
                 self._exit_bytes.clear()
             mask = self._automaton.exits(state)
-            known = self._exit_bytes[state] = frozenset(byte for byte in range(256) if mask >> byte & 1)
+            known = self._exit_bytes[state] = frozenset(_members(mask))
         return known
 
     def open_string(self, spot: Spot) -> OpenString | None:
@@ -83,17 +74,19 @@ class DeadEnds:
         if top is None or text is None or mode < Mode.STRING or (mode == Mode.STRING and top.is_object):
             return None
         if isinstance(text, tuple) and text[2] > _LONGEST_SPELLING * top.longest:
-            return OpenString([], 0, b"")
+            return OpenString((), 0, b"")
         begun, tail = begun_string(joined(text))
         prefix = b'"' + begun if mode == Mode.STRING else begun
-        return OpenString(keys_with_prefix(top.keys, prefix), len(prefix), tail)
+        return OpenString(with_prefix(top.keys, prefix), len(prefix), tail)
 
     # --- names, strings, numbers ------------------------------------------------------------------------------
 
     def is_scalar_alive(self, state: int, spot: Spot) -> bool:
         """The same, where all one can run out of are literals and zero, whose spellings nothing goes on from."""
-        top = spot.top
-        return top is None or top.is_object or self._scalar_leaves(state, top, joined(spot.text))
+        top, begun = spot.top, joined(spot.text)
+        if top is None or top.is_object or not (begun[:1].isalpha() or stays_zero(begun)):
+            return True
+        return self._scalar_leaves(state, top, begun)
 
     def _item_leaves(self, state: int, spot: Spot, top: Frame) -> bool:
         open_ = self.open_string(spot)
@@ -105,67 +98,69 @@ class DeadEnds:
 
     def _string_leaves(self, state: int, open_: OpenString, *, is_name: bool) -> bool:
         """Whether some string that ``state`` allows is none of the keys, or may be one of them again."""
-        todo = [(state, open_.keys, open_.done, open_.tail)]
+        todo = [(state, *open_)]
         for _ in range(_MAX_LOOK):
             if not todo:
                 return False
             state, keys, done, tail = todo.pop()
-            exits, expected = self.exits(state), next_bytes(keys, done, tail)
-            if not exits <= expected:
+            exits, (following, ended) = self.exits(state), by_next_byte(keys, done)
+            expected: dict[int, list[tuple[Ranges, int, bytes]]] = {}
+            for byte, rest in following.items():
+                for form in spellings_of(byte):
+                    if form.startswith(tail):
+                        begun = form[: len(tail) + 1]
+                        ahead = (rest, done + 1, b"") if begun == form else (rest, done, begun)
+                        expected.setdefault(begun[-1], []).append(ahead)
+            ended = ended and not tail and _QUOTE in exits
+            if not exits <= expected.keys() | ({_QUOTE} if ended else set()):
                 return True
-            if _QUOTE in expected and _QUOTE in exits and any(len(key) == done for key in keys):
-                # A quote that is part of a string stands behind a backslash, so this one ends it.
-                if not is_name and self._automaton.advance(state, b'"' + DUPLICATE) != DEAD:
-                    return True
-                expected.discard(_QUOTE)
-            for byte in exits & expected:
+            if ended and not is_name and self._automaton.advance(state, b'"' + DUPLICATE) != DEAD:
+                return True
+            for byte in exits & expected.keys():
                 after = self._automaton.advance(state, bytes((byte,)))
-                begun = tail + bytes((byte,))
-                for form in {f for key in keys if len(key) > done for f in spellings_of(key[done])}:
-                    if form.startswith(begun):
-                        rest = [key for key in keys if len(key) > done and form in spellings_of(key[done])]
-                        todo.append((after, rest, done + 1, b"") if form == begun else (after, rest, done, begun))
+                todo.extend((after, *ahead) for ahead in expected[byte])
         return True
 
     def _scalar_leaves(self, state: int, top: Frame, begun: bytes) -> bool:
-        """The same for a number or a literal that is an item: the shortest ways out are tried first."""
+        """The same for a number or a literal that is an item."""
         if begun[:1].isalpha():
             literal = next((word for word in LITERALS if word.startswith(begun)), begun)
             if not has_key(top.keys, literal):
                 return True
             return self._automaton.advance(state, literal[len(begun) :] + DUPLICATE) != DEAD
-        todo = deque([(state, begun)])
+        todo = [(state, begun)]
         for _ in range(_MAX_LOOK):
             if not todo:
                 return False
-            state, text = todo.popleft()
+            state, text = todo.pop()
             exits = self.exits(state)
             delimiters = exits.difference(NUMBER_BYTES)
-            taken = has_key(top.keys, scalar_key(text))
-            if _MARK in delimiters if taken else delimiters - {_MARK}:
+            if _MARK in delimiters if has_key(top.keys, scalar_key(text)) else delimiters - {_MARK}:
                 return True
-            if len(text) < _MAX_NUMBER:
-                for byte in NUMBER_BYTES:
-                    if byte in exits:
-                        piece = bytes((byte,))
-                        todo.append((self._automaton.advance(state, piece), text + piece))
+            following: bytes = NUMBER_BYTES if len(text) < _MAX_NUMBER else b""
+            if stays_zero(text) and text.strip(b"-0."):  # whatever the exponent, it is zero
+                following = b"1" if text[-1:] in b"eE+-" else b""
+            for byte in following:  # the last one is tried first: high digits are taken late
+                if byte in exits:
+                    piece = bytes((byte,))
+                    todo.append((self._automaton.advance(state, piece), text + piece))
         return True
 
     # --- arrays and objects -----------------------------------------------------------------------------------
 
     def _value_leaves(self, state: int, spot: Spot) -> bool:
         """Whether the arrays and objects being read can become something that none of their rivals is."""
-        todo = deque([(state, spot)])
+        todo = [(state, spot)]
         for _ in range(_MAX_LOOK):
             if not todo:
                 return False
-            state, spot = todo.popleft()
-            rivals = self._rivals(spot)
-            if not rivals:
-                if spot.top is None or self._item_leaves(state, spot, spot.top):
+            state, spot = todo.pop()
+            top = spot.top
+            if top is None or not rivals_of(top):
+                if top is None or self._item_leaves(state, spot, top):
                     return True
                 continue
-            exits, expected = self.exits(state), expected_bytes(spot, rivals)
+            exits, expected = self.exits(state), expected_bytes(spot, top)
             beside = exits - expected - _BLANKS - {_MARK}
             for byte in beside:
                 moved = self._step(state, spot, byte)
@@ -177,10 +172,6 @@ class DeadEnds:
                     todo.append(moved)
         return True
 
-    @staticmethod
-    def _rivals(spot: Spot) -> tuple[Composite, ...]:
-        return () if spot.top is None else rivals_of(spot.top)
-
     def _step(self, state: int, spot: Spot, byte: int) -> tuple[int, Spot] | None:
         data = bytes((byte,))
         run = self._tracker.run(spot, data)
@@ -188,3 +179,10 @@ class DeadEnds:
             return None
         state = self._automaton.advance(state, self._tracker.annotated(data, run[1]) if run[1] else data)
         return None if state == DEAD else (state, run[0])
+
+
+def _members(mask: int) -> list[int]:
+    """The bits of a mask."""
+    bits = np.frombuffer(mask.to_bytes(32, "little"), np.uint8)
+    found: list[int] = np.flatnonzero(np.unpackbits(bits, bitorder="little")).tolist()
+    return found

@@ -18,17 +18,8 @@ from radixrt.grammar.automaton import Automaton, Row
 from radixrt.grammar.json_dead_ends import DeadEnds
 from radixrt.grammar.json_rivals import expected_bytes, expected_texts, rivals_of
 from radixrt.grammar.json_tokens import JsonTokens
-from radixrt.grammar.json_tracker import (
-    DUPLICATE,
-    LITERALS,
-    Composite,
-    Frame,
-    JsonTracker,
-    Mode,
-    Spot,
-    joined,
-    scalar_key,
-)
+from radixrt.grammar.json_tracker import DUPLICATE, Frame, JsonTracker, Mode, Spot
+from radixrt.grammar.json_values import LITERALS, ZERO, joined, scalar_key, stays_zero
 from radixrt.grammar.machine import DEAD
 from radixrt.grammar.rules import Tracks
 from radixrt.grammar.seen_keys import has_key
@@ -126,7 +117,11 @@ class JsonGuard:
     def beyond(self, state: int, prefix: bytes, row: Row) -> Row:
         """The part of ``row`` that is right, of tokens that begin with ``prefix`` and go on with a text's start."""
         token_bytes = self.automaton.vocab.token_bytes
-        for token in (*self._tokens.repeating, *(self._tokens.ending if self._items else ())):
+        for token in (
+            *self._tokens.repeating,
+            *(self._tokens.several if self._items else ()),
+            *self._tokens.scalar_last,
+        ):
             bit = np.uint32(1 << (token & 31))
             rest = (token_bytes(token) or b"")[len(prefix) :]
             if row[token >> 5] & bit and self.after(state, self.tracker.start, rest) is None:
@@ -159,8 +154,8 @@ class JsonGuard:
         found.update(top.suspects)
         open_ = self._ends.open_string(spot)
         if open_ is not None:
-            for key in open_.keys:
-                found.update(self._tokens.finishing(key[open_.done :], open_.tail, tight=self._tight))
+            if open_.keys:
+                found.update(self._tokens.finishing(*open_, tight=self._tight))
             found.update(self._alive_of(state, "closing", inside))
         if self._tight:
             found.update(self._alive_of(state, "quote_last", inside))
@@ -168,9 +163,11 @@ class JsonGuard:
                 found.update(self._tokens.exactly(b'"'))
         if self._items:
             found.update(self._item_suspects(state, spot, top))
-            rivals = rivals_of(top)
-            if rivals:
-                found.update(self._rival_suspects(state, spot, rivals, row))
+            ending = self._alive_of(state, "ending", inside)
+            if (self._tight or ending) and rivals_of(top):
+                found.update(ending)
+                if self._tight:
+                    found.update(self._rival_suspects(spot, top, row))
         return found
 
     def _item_suspects(self, state: int, spot: Spot, top: Frame) -> set[int]:
@@ -186,34 +183,33 @@ class JsonGuard:
             found.update(self._alive_of(state, "opening", inside))
         if outer is not top:
             return found
-        found.update(self._alive_of(state, "ending", inside))
+        found.update(self._alive_of(state, "whole", inside))
         if not inside:
             begun = joined(spot.text)
-            for word in (*LITERALS, b"0", b"-0"):
-                if word.startswith(begun) and has_key(top.keys, scalar_key(word)):
+            for word in LITERALS:
+                if word.startswith(begun) and has_key(top.keys, word):
                     rest = word[len(begun) :]
-                    found.update(self._tokens.beginning(rest) if word in LITERALS else ())
-                    found.update(
-                        token for cut in range(len(rest)) for token in self._tokens.exactly(rest[: cut + 1])
-                    )
+                    found.update(self._tokens.beginning(rest))
+                    found.update(token for cut in range(1, len(rest)) for token in self._tokens.exactly(rest[:cut]))
+            numeric = self._alive_of(state, "numeric", inside)
             if self._tight:
-                found.update(self._alive_of(state, "numeric", inside))
+                found.update(numeric)
+            elif stays_zero(begun) and has_key(top.keys, ZERO):
+                token_bytes = self.automaton.vocab.token_bytes
+                found.update(token for token in numeric if stays_zero(token_bytes(token) or b"1"))
         return found
 
-    def _rival_suspects(self, state: int, spot: Spot, rivals: tuple[Composite, ...], row: Row) -> set[int]:
-        """The tokens after which an array or object could still be, or already be, a duplicate."""
-        if spot.mode < Mode.STRING:
-            if not self._tight:
-                return set(self._alive_of(state, "ending", False))
-            firsts = self._tokens.firsts
-            wanted = np.isin(firsts, [*expected_bytes(spot, rivals), 0x20])
-            bits = np.unpackbits(row.view(np.uint8), bitorder="little").view(np.bool_)
-            found: set[int] = set(np.flatnonzero(wanted & bits[: len(firsts)]).tolist())
-            return found
-        texts, begun, tail = expected_texts(spot, rivals)
-        return {
-            token for text in texts for token in self._tokens.finishing(text[len(begun) :], tail, tight=self._tight)
-        }
+    def _rival_suspects(self, spot: Spot, top: Frame, row: Row) -> set[int]:
+        """The tokens after which an array or object could still become a duplicate."""
+        if spot.mode >= Mode.STRING:
+            return set(self._tokens.finishing(*expected_texts(spot, top), tight=True))
+        expected = expected_bytes(spot, top)
+        if spot.mode == Mode.SCALAR:
+            expected.add(0x20)  # a blank ends what is read
+        firsts = self._tokens.firsts
+        bits = np.unpackbits(row.view(np.uint8), bitorder="little").view(np.bool_)
+        found: set[int] = set(np.flatnonzero(np.isin(firsts, list(expected)) & bits[: len(firsts)]).tolist())
+        return found
 
     def _alive_of(self, state: int, kind: str, inside: bool) -> tuple[int, ...]:
         """The tokens of a kind that the row of a state has (where a mark may open a way: that could be right).
@@ -225,7 +221,8 @@ class JsonGuard:
             listed: tuple[int, ...] = getattr(self._tokens, kind)
             token_bytes = self.automaton.vocab.token_bytes
             if inside:
-                listed = tuple(token for token in listed if b'"' in (token_bytes(token) or b""))
+                least = 2 if kind == "quote_last" else 1  # the first one ends the string
+                listed = tuple(token for token in listed if (token_bytes(token) or b"").count(b'"') >= least)
             if self._demands:
                 exits = self._ends.exits(state)
                 known = tuple(token for token in listed if (token_bytes(token) or b"\xff")[0] in exits)

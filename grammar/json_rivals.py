@@ -8,27 +8,27 @@ not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from radixrt.grammar.json_tokens import spellings_of
-from radixrt.grammar.json_tracker import (
+from radixrt.grammar.json_tracker import Ahead, Frame, Mode, Spot
+from radixrt.grammar.json_values import (
     LITERALS,
     Composite,
-    Frame,
-    Mode,
-    Spot,
     Value,
     begun_string,
     has_part,
     joined,
+    key_of,
     part_of,
     scalar_key,
 )
+from radixrt.grammar.seen_keys import Ranges, by_next_byte, has_key, with_prefix
 
-__all__ = ["NUMBER_BYTES", "expected_bytes", "expected_texts", "next_bytes", "rivals_of"]
+__all__ = ["NUMBER_BYTES", "ahead_of", "expected_bytes", "expected_texts", "next_bytes", "rivals_of"]
 
-NUMBER_BYTES: Final = b"123456789.0eE-+"
+NUMBER_BYTES: Final = b"+-Ee0.123456789"
 _QUOTE: Final = 34
 _NUMBER_FIRST: Final = b"-0123456789"
 
@@ -67,74 +67,76 @@ def _rivals(frame: Frame) -> Iterator[Composite]:
             yield value
 
 
-# --- what a rival would go on with ----------------------------------------------------------------------------
+# --- what a rival would go on with -------------------------------------------------------------------------------
 
 
-def expected_texts(spot: Spot, rivals: Iterable[Composite]) -> tuple[set[bytes], bytes, bytes]:
-    """For a name or a string being read: the strings that rivals have there, and what is begun of one.
+def ahead_of(frame: Frame) -> Ahead:
+    """What the rivals of a frame have next, at the place it has come to; remembered in the frame."""
+    known = frame.ahead
+    if known is None:
+        rivals = rivals_of(frame)
+        parts = [part for rival in rivals if (part := part_of(rival, frame.name, frame.size)) is not None]
+        keys = frozenset(map(key_of, parts))
+        names: set[bytes] = set()
+        if frame.is_object:
+            names.update(*(rival.parts for rival in rivals if isinstance(rival.parts, dict)))
+            names = {name for name in names if not has_key(frame.keys, name)}
+        firsts: set[int] = set()
+        for key in keys:
+            firsts.update(_NUMBER_FIRST if key[0] == 48 else key[:1])
+        known = frame.ahead = Ahead(
+            keys,
+            tuple(sorted(key[1:] for key in keys if key[0] == _QUOTE)),
+            tuple(sorted(names)),
+            frozenset(firsts),
+            any(len(rival.parts) > frame.size for rival in rivals),
+            any(len(rival.parts) == frame.size for rival in rivals),
+        )
+    return known
 
-    The beginning is its UTF-8 so far, and the half escape that it ends with.
+
+def expected_texts(spot: Spot, top: Frame) -> tuple[Ranges, int, bytes]:
+    """For a name or a string being read: the texts that rivals have there, and what is begun of them.
+
+    That is the number of bytes that are there, and the half escape that the text ends with.
     """
     begun, tail = begun_string(joined(spot.text))
-    top = spot.top
-    texts: set[bytes] = set()
-    if top is None:
-        return texts, begun, tail
-    if spot.mode == Mode.NAME:
-        taken = {key for chunk in top.keys for key in chunk}
-        texts = {name for rival in rivals for name in rival.parts if isinstance(name, bytes) and name not in taken}
-    else:
-        parts = (part_of(rival, top.name, top.size) for rival in rivals)
-        texts = {part[1:] for part in parts if isinstance(part, bytes) and part[0] == _QUOTE}
-    return {text for text in texts if text.startswith(begun)}, begun, tail
+    ahead = ahead_of(top)
+    texts = ahead.names if spot.mode == Mode.NAME else ahead.strings
+    return with_prefix((texts,), begun), len(begun), tail
 
 
-def next_bytes(texts: Iterable[bytes], done: int, tail: bytes) -> set[int]:
+def next_bytes(texts: Ranges, done: int, tail: bytes) -> set[int]:
     """The bytes that may come next in the spelling of one of ``texts``, after ``done`` bytes and half an escape."""
-    found: set[int] = set()
-    for text in texts:
-        if len(text) == done:
-            if not tail:
-                found.add(_QUOTE)
-        else:
-            found.update(form[len(tail)] for form in spellings_of(text[done]) if form.startswith(tail))
-    return found
+    following, ended = by_next_byte(texts, done)
+    forms = (form for byte in following for form in spellings_of(byte))
+    found = {form[len(tail)] for form in forms if form.startswith(tail)}
+    return found | {_QUOTE} if ended and not tail else found
 
 
-def expected_bytes(spot: Spot, rivals: tuple[Composite, ...]) -> set[int]:
+def expected_bytes(spot: Spot, top: Frame) -> set[int]:
     """The bytes (blanks aside) after which some rival may be left."""
-    top, mode = spot.top, spot.mode
-    if top is None:
-        return set()
+    mode = spot.mode
     if mode >= Mode.STRING:
-        texts, begun, tail = expected_texts(spot, rivals)
-        return next_bytes(texts, len(begun), tail)
-    longer = any(len(rival.parts) > top.size for rival in rivals)
-    closing = {125 if top.is_object else 93} if any(len(rival.parts) == top.size for rival in rivals) else set()
+        return next_bytes(*expected_texts(spot, top))
+    ahead = ahead_of(top)
+    closing = {125 if top.is_object else 93} if ahead.ends else set()
+    comma = {44} if ahead.goes_on else set()
     if mode == Mode.NAME_NEXT:
-        return closing | ({_QUOTE} if longer else set())
-    parts = [part for rival in rivals if (part := part_of(rival, top.name, top.size)) is not None]
+        return closing | ({_QUOTE} if ahead.names else set())
     if mode == Mode.SCALAR:
-        return _after_scalar(joined(spot.text), parts, top.is_object)
+        return _after_scalar(joined(spot.text), ahead.keys, top.is_object)
     if not top.is_object:
-        return closing | ({44} if longer else set()) | _first_bytes(parts)
+        return closing | comma | ahead.firsts
     if top.parts is None or top.parts[1] != top.name:
-        return {58} | _first_bytes(parts)
-    return closing | ({44} if longer else set())
+        return {58} | ahead.firsts
+    return closing | comma
 
 
-def _after_scalar(begun: bytes, parts: list[Value], in_object: bool) -> set[int]:
+def _after_scalar(begun: bytes, keys: frozenset[bytes], in_object: bool) -> set[int]:
     if begun[:1].isalpha():
-        words = [part for part in parts if isinstance(part, bytes) and part in LITERALS and part.startswith(begun)]
+        words = [word for word in LITERALS if word in keys and word.startswith(begun)]
         return {word[len(begun)] for word in words if len(word) > len(begun)}
     # Any number may be spelled in many ways, so only the end of one says that it is another.
-    ends = {44, 125 if in_object else 93} if scalar_key(begun) in parts else set()
+    ends = {44, 125 if in_object else 93} if scalar_key(begun) in keys else set()
     return ends | set(NUMBER_BYTES)
-
-
-def _first_bytes(parts: Iterable[Value]) -> set[int]:
-    found: set[int] = set()
-    for part in parts:
-        key = part if isinstance(part, bytes) else part.key
-        found.update(_NUMBER_FIRST if key[0] == 48 else key[:1])
-    return found

@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from radixrt.grammar.seen_keys import Ranges, by_next_byte
 from radixrt.grammar.vocab import Vocabulary
 
 __all__ = ["JsonTokens", "spellings_of"]
@@ -24,6 +25,7 @@ __all__ = ["JsonTokens", "spellings_of"]
 _PRIVATE = re.compile(rb"[\xfe\xff]")
 _BLANKS: Final = b" \t\n\r"
 _DELIMITERS: Final = b" \t\n\r,]}"
+_WHOLE_VALUE = re.compile(rb"[\[{].*[\]}]|[0-9][ \t\n\r,\]}]|true|false|null", re.DOTALL)
 _INNER_END = re.compile(rb"[\]}]|[0-9][ \t\n\r,\]}]|true|false|null")  # where what is no string may end
 _SCALAR_LAST = re.compile(rb"[\[,: \t\n\r](?:-?[0-9][0-9.eE+\-]*|-|t(?:ru?)?|f(?:a(?:ls?)?)?|n(?:ul?)?)$")
 _QUOTE_LAST = re.compile(rb'[\[{,: \t\n\r]"$')
@@ -44,7 +46,6 @@ def _escapes() -> dict[int, tuple[bytes, ...]]:
 
 
 _ESCAPES: Final = _escapes()
-_SPECIAL = re.compile(rb'[\x00-\x1f"\\/]')
 
 
 def spellings_of(byte: int) -> tuple[bytes, ...]:
@@ -67,35 +68,32 @@ class _Sorted:
             return []
         return self.tokens[low : bisect_left(self.keys, prefix + _HIGHEST, low)]
 
-    def along(self, rest: bytes, tail: bytes, *, tight: bool) -> list[int]:
-        """The tokens whose string begins with a spelling of ``rest`` and a quote.
+    def along(self, texts: Ranges, done: int, tail: bytes, *, tight: bool) -> list[int]:
+        """The tokens whose string begins with a quote behind the rest of one of ``texts``, in any spelling.
 
-        ``tail`` is the part of the spelling of the first byte that is there already. ``tight``: also the tokens
-        whose string is the beginning of a spelling of ``rest``.
+        ``done`` bytes of those are there, and the part ``tail`` of the spelling of the next one. ``tight``: also
+        the tokens whose string is a beginning of such a rest.
         """
-        if not tight and not tail and _SPECIAL.search(rest) is None:
-            return self.beginning(rest + b'"')
         found: list[int] = []
-        todo = [(0, b"")]
+        todo = [(texts, done, tail, b"")]
         while todo:
-            index, spelled = todo.pop()
+            ranges, depth, begun, spelled = todo.pop()
             low = bisect_left(self.keys, spelled)
             if low == len(self.keys) or not self.keys[low].startswith(spelled):
                 continue
             if tight and spelled:
                 found += self.exactly(spelled, low)
-            if index == len(rest):
-                if not (tail and not rest):
-                    found += self.beginning(spelled + b'"')
-                continue
-            skipped = tail if index == 0 else b""
-            for form in spellings_of(rest[index]):
-                if form.startswith(skipped):
-                    left = form[len(skipped) :]
-                    todo.append((index + 1, spelled + left))
-                    if tight:
-                        for cut in range(1, len(left)):
-                            found += self.exactly(spelled + left[:cut], low)
+            following, ended = by_next_byte(ranges, depth)
+            if ended and not begun:
+                found += self.beginning(spelled + b'"')
+            for byte, rest in following.items():
+                for form in spellings_of(byte):
+                    if form.startswith(begun):
+                        left = form[len(begun) :]
+                        todo.append((rest, depth + 1, b"", spelled + left))
+                        if tight:
+                            for cut in range(1, len(left)):
+                                found += self.exactly(spelled + left[:cut], low)
         return found
 
     def exactly(self, key: bytes, low: int = 0) -> list[int]:
@@ -111,24 +109,26 @@ class JsonTokens:
     """One per vocabulary; immutable.
 
     ``repeating``: tokens in which one string stands between quotes twice. ``closing``: tokens that end a string and
-    hold another one whole. ``ending``: tokens in which an array, an object, a literal or (behind its last digit) a
-    number may end, ``several`` those in which several may. ``numeric``: those made of nothing but characters of
-    numbers. Tokens that end in something that begins in them: ``scalar_last`` in a number or the beginning of a
-    literal, ``quote_last`` with a quote that may open a string, ``opening`` somewhere in an array or object.
-    ``delimiting``: bits (uint32 words) of the tokens that begin with what may follow a number. ``firsts``: the
-    first byte of each token that is no blank (uint8).
+    hold another one whole. ``ending``: tokens in which an array or object may end. ``whole``: tokens that hold one
+    of those, a literal or the end of a number. ``several``: tokens in which several such values may end.
+    ``numeric``: those made of nothing but characters of numbers. Tokens that end in something that begins in them:
+    ``scalar_last`` in a number or the beginning of a literal, ``quote_last`` with a quote that may open a string,
+    ``opening`` somewhere in an array or object. ``delimiting``: bits (uint32 words) of the tokens that begin with
+    what may follow a number. ``firsts``: the first byte of each token that is no blank (uint8).
     """
 
     def __init__(self, vocab: Vocabulary) -> None:
         texts = [(data, i) for i, data in enumerate(vocab.tokens) if data and _PRIVATE.search(data) is None]
         self._texts = _Sorted(texts)
         quoted = [(data, i) for data, i in texts if b'"' in data]
+        self._quoted = _Sorted(quoted)
         self._behind_quotes = _Sorted(
             [(data[m.end() :], i) for data, i in quoted for m in re.finditer(b'"', data) if m.end() < len(data)]
         )
         self.repeating = tuple(i for data, i in quoted if _repeats(data))
         self.closing = tuple(i for data, i in quoted if data.count(b'"') >= 3)
-        self.ending = tuple(i for data, i in texts if _INNER_END.search(data) is not None)
+        self.ending = tuple(i for data, i in texts if b"]" in data or b"}" in data)
+        self.whole = tuple(i for data, i in texts if _WHOLE_VALUE.search(data) is not None)
         self.numeric = tuple(i for data, i in texts if not data.strip(b"+-.0123456789eE"))
         self.several = tuple(i for data, i in texts if len(_INNER_END.findall(data)) > 1)
         self.scalar_last = tuple(i for data, i in texts if _SCALAR_LAST.search(data) is not None)
@@ -145,11 +145,11 @@ class JsonTokens:
 
     def holding(self, text: bytes, *, tight: bool = False) -> tuple[int, ...]:
         """The tokens in which a quote, ``text`` and a quote may stand (``tight``: or a quote and its beginning)."""
-        return tuple(self._behind_quotes.along(text, b"", tight=tight))
+        return tuple(self._behind_quotes.along((((text,), 0, 1),), 0, b"", tight=tight))
 
-    def finishing(self, rest: bytes, tail: bytes = b"", *, tight: bool = False) -> list[int]:
-        """The tokens that begin with the rest of a string and a quote; see ``_Sorted.along``."""
-        return self._texts.along(rest, tail, tight=tight)
+    def finishing(self, texts: Ranges, done: int, tail: bytes = b"", *, tight: bool = False) -> list[int]:
+        """The tokens that begin with the rest of one of ``texts`` and a quote; see ``_Sorted.along``."""
+        return (self._texts if tight else self._quoted).along(texts, done, tail, tight=tight)
 
     def beginning(self, prefix: bytes) -> list[int]:
         """The tokens that begin so."""

@@ -20,46 +20,35 @@ that are no JSON are followed without complaint, for the automaton refuses them.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections.abc import Callable
-from decimal import Decimal, InvalidOperation
 from typing import Final, NamedTuple
 
+from radixrt.grammar.json_values import (
+    LITERALS,
+    Composite,
+    Parts,
+    Text,
+    Value,
+    extended,
+    has_part,
+    joined,
+    key_of,
+    plain,
+    scalar_key,
+)
 from radixrt.grammar.seen_keys import NO_KEYS, Keys, has_key, with_key
 
-__all__ = [
-    "DUPLICATE",
-    "LITERALS",
-    "Composite",
-    "Frame",
-    "JsonTracker",
-    "Mode",
-    "Spot",
-    "Value",
-    "begun_string",
-    "has_part",
-    "joined",
-    "key_of",
-    "number_key",
-    "part_of",
-    "plain",
-    "scalar_key",
-]
+__all__ = ["DUPLICATE", "Ahead", "Frame", "JsonTracker", "Mode", "Spot"]
 
 DUPLICATE: Final = b"\xfe"
 """What the automaton reads behind an item that its array has already."""
 
 _BODY = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
+_BRACKETS: Final = b"{}[],"
 _STRUCTURE = re.compile(rb'["{}\[\],]')
 _STRUCTURE_OR_SCALAR = re.compile(rb'["{}\[\],+\-.0-9A-Za-z]')
 _SCALAR = re.compile(rb"[+\-.0-9A-Za-z]+")
-LITERALS: Final = (b"true", b"false", b"null")
-_WHOLE = re.compile(rb"(?:[^\\]|\\[^u]|\\u[0-9a-fA-F]{4})*", re.DOTALL)
-_SHORT_TEXT = 256  # bytes of one string that are kept in one piece while it is read
-
-Text = bytes | tuple["Text", bytes, int] | None
-"""A string being read: its bytes, or all but the last piece, that piece and the length; None: nobody will ask."""
 
 
 class Mode:
@@ -72,17 +61,19 @@ class Mode:
     NAME: Final = 4
 
 
-class Composite(NamedTuple):
-    """A finished array or object: ``key`` stands for its value, ``parts`` are its items or its members by name."""
+class Ahead(NamedTuple):
+    """What several finished values have at the same place.
 
-    key: bytes
-    parts: tuple[bytes | Composite, ...] | dict[bytes, bytes | Composite]
+    ``keys`` of the parts there, the ``strings`` among them, ``names`` that are not taken (both sorted), the
+    ``firsts`` of their bytes, and whether one goes on or ends there.
+    """
 
-
-Value = bytes | Composite
-"""A finished value: the key of a scalar, or a composite."""
-Parts = tuple["Parts", bytes, Value] | None
-"""Values with their names (if any), the last one first."""
+    keys: frozenset[bytes]
+    strings: tuple[bytes, ...]
+    names: tuple[bytes, ...]
+    firsts: frozenset[int]
+    goes_on: bool
+    ends: bool
 
 
 class Frame:
@@ -92,10 +83,12 @@ class Frame:
     compared with others, so their text is kept. ``parts`` (where the whole is compared): its contents so far, the
     last one first, ``size`` of them. ``composites``: the items that are arrays or objects, likewise. ``longest``:
     bytes of the longest key. ``suspects``: the tokens that could complete a key of this frame or of one around it
-    from within. ``rivals``: what the whole may still be equal to, once somebody has asked (``json_rivals``).
+    from within. ``rivals``: what the whole may still be equal to, once somebody has asked (``json_rivals``), and
+    ``ahead``: what those have at the place that is read next.
     """
 
     __slots__ = (
+        "ahead",
         "composites",
         "is_object",
         "keeps",
@@ -121,6 +114,7 @@ class Frame:
         self.longest = 0
         self.suspects = suspects
         self.rivals: tuple[Composite, ...] | None = None
+        self.ahead: Ahead | None = None
 
     def copy(self) -> Frame:
         """The same, to be changed before anybody else sees it."""
@@ -128,7 +122,7 @@ class Frame:
         twin.parent, twin.is_object, twin.keeps = self.parent, self.is_object, self.keeps
         twin.keys, twin.name, twin.parts, twin.size = self.keys, self.name, self.parts, self.size
         twin.composites, twin.longest, twin.suspects = self.composites, self.longest, self.suspects
-        twin.rivals = self.rivals
+        twin.rivals, twin.ahead = self.rivals, None
         return twin
 
     @property
@@ -176,7 +170,7 @@ class JsonTracker:
                 if stop >= end or data[stop] != 34:  # still inside; a last backslash is half an escape
                     escaped = stop < end
                     if text is not None:
-                        text = _extended(text, data[place:] if place else data)
+                        text = extended(text, data[place:] if place else data)
                     break
                 if text is not None:
                     whole = joined(text) + data[place:stop]
@@ -193,7 +187,7 @@ class JsonTracker:
             elif mode == Mode.SCALAR:
                 match = _SCALAR.match(data, place)
                 stop = place if match is None else match.end()
-                text = _extended(text or b"", data[place:stop])
+                text = extended(text or b"", data[place:stop])
                 place = stop
                 if text in LITERALS or stop < end:
                     top, again = self._completed(top, scalar_key(joined(text)))
@@ -208,20 +202,13 @@ class JsonTracker:
                 place = match.end()
                 byte = data[place - 1]
                 if byte == 34:
-                    if mode == Mode.NAME_NEXT:
-                        mode, text = Mode.NAME, b""
-                    else:
-                        mode, text = Mode.STRING, b"" if keeps else None
-                elif byte == 44:
-                    mode = Mode.NAME_NEXT if top is not None and top.is_object else Mode.VALUE
-                elif byte in b"{[":
-                    top = self._opened(top, byte == 123)
-                    mode = Mode.NAME_NEXT if byte == 123 else Mode.VALUE
-                elif byte in b"}]":
-                    top, again = self._closed(top)
+                    mode, text = (
+                        (Mode.NAME, b"") if mode == Mode.NAME_NEXT else (Mode.STRING, b"" if keeps else None)
+                    )
+                elif byte in _BRACKETS:
+                    mode, top, again = self._after_bracket(top, byte)
                     if again:
                         marks = (*marks, place)
-                    mode = Mode.VALUE
                 else:
                     mode, text, place = Mode.SCALAR, b"", place - 1
         if mode == spot.mode and text is spot.text and top is spot.top and escaped == spot.escaped:
@@ -235,6 +222,14 @@ class JsonTracker:
             pieces += [data[begin:mark], DUPLICATE]
             begin = mark
         return b"".join((*pieces, data[begin:]))
+
+    def _after_bracket(self, top: Frame | None, byte: int) -> tuple[int, Frame | None, bool]:
+        """Mode and frame after a comma or a bracket, and whether that ends an item that is there already."""
+        if byte == 44:
+            return (Mode.NAME_NEXT if top is not None and top.is_object else Mode.VALUE), top, False
+        if byte in b"{[":
+            return (Mode.NAME_NEXT if byte == 123 else Mode.VALUE), self._opened(top, byte == 123), False
+        return Mode.VALUE, *self._closed(top)
 
     # --- what happens to frames -------------------------------------------------------------------------------
 
@@ -282,24 +277,6 @@ class JsonTracker:
         return self._completed(top.parent, _composite(top))
 
 
-def key_of(value: Value) -> bytes:
-    """What is equal for equal values."""
-    return value if isinstance(value, bytes) else value.key
-
-
-def part_of(whole: Composite, name: bytes, place: int) -> Value | None:
-    """The member or the item of a value at a place, if it has one."""
-    if isinstance(whole.parts, dict):
-        return whole.parts.get(name)
-    return whole.parts[place] if place < len(whole.parts) else None
-
-
-def has_part(whole: Composite, name: bytes, place: int, value: Value) -> bool:
-    """Whether a value has this member, or this item at this place."""
-    part = part_of(whole, name, place)
-    return part is not None and key_of(part) == key_of(value)
-
-
 def _composite(frame: Frame) -> Composite:
     """The value of a finished array or object. Its key is a digest: nesting does not multiply its length."""
     found: list[tuple[bytes, Value]] = []
@@ -317,63 +294,3 @@ def _composite(frame: Frame) -> Composite:
     if frame.is_object:
         return Composite(b"{" + digest.digest(), dict(found))
     return Composite(b"[" + digest.digest(), tuple(value for _, value in found))
-
-
-# --- texts and keys of scalars --------------------------------------------------------------------------------
-
-
-def _extended(text: Text, piece: bytes) -> Text:
-    """A longer text. Long ones become chains, so that a long string does not cost the square of its length."""
-    if isinstance(text, tuple):
-        return (text, piece, text[2] + len(piece))
-    known = text or b""
-    return known + piece if len(known) + len(piece) <= _SHORT_TEXT else (known, piece, len(known) + len(piece))
-
-
-def joined(text: Text) -> bytes:
-    """The bytes of a text being read."""
-    pieces: list[bytes] = []
-    while isinstance(text, tuple):
-        text, piece, _ = text
-        pieces.append(piece)
-    pieces.append(text or b"")
-    return b"".join(reversed(pieces))
-
-
-def plain(spelled: bytes) -> bytes:
-    """The UTF-8 of a string from its JSON spelling without quotes (what is no JSON stands for itself)."""
-    if b"\\" not in spelled:
-        return spelled
-    try:
-        value: str = json.loads(b'"' + spelled + b'"', strict=False)
-        return value.encode("utf-8", "surrogatepass")
-    except ValueError:
-        return spelled
-
-
-def begun_string(spelled: bytes) -> tuple[bytes, bytes]:
-    """The UTF-8 of the beginning of a string, and the half escape that its spelling ends with, if any."""
-    if b"\\" not in spelled:
-        return spelled, b""
-    match = _WHOLE.match(spelled)
-    whole = len(spelled) if match is None else match.end()
-    return plain(spelled[:whole]), spelled[whole:]
-
-
-def scalar_key(spelled: bytes) -> bytes:
-    """The key of a number or a literal."""
-    return spelled if spelled in LITERALS else number_key(spelled)
-
-
-def number_key(spelled: bytes) -> bytes:
-    """``0``, a sign, the digits without zeros at either end, ``e`` and the exponent: one key for each number."""
-    try:
-        sign, digits, exponent = Decimal(spelled.decode("latin-1")).as_tuple()
-        power = int(exponent)
-    except (InvalidOperation, ValueError):  # ValueError: the exponent of what spells an infinity
-        return b"0?" + spelled
-    text = "".join(map(str, digits)).lstrip("0")
-    short = text.rstrip("0")
-    if not short:
-        return b"00"
-    return f"0{'-' if sign else ''}{short}e{power + len(text) - len(short)}".encode()

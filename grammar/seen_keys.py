@@ -11,12 +11,16 @@ from __future__ import annotations
 from bisect import bisect_left
 from heapq import merge
 
-__all__ = ["NO_KEYS", "Keys", "has_key", "keys_with_prefix", "with_key"]
+__all__ = ["NO_KEYS", "Keys", "Ranges", "by_next_byte", "has_key", "with_key", "with_prefix"]
 
 Keys = tuple[tuple[bytes, ...], ...]
 """A set of byte strings; see above."""
 
+Ranges = tuple[tuple[tuple[bytes, ...], int, int], ...]
+"""Some members, none of which has the byte 0xff: of each tuple, those from one place up to another."""
+
 NO_KEYS: Keys = ()
+_HIGHEST = b"\xff"
 _SMALL = 32  # up to so many, a copy is cheaper than another tuple to look into
 
 
@@ -44,14 +48,25 @@ def has_key(keys: Keys, key: bytes) -> bool:
     return False
 
 
-def keys_with_prefix(keys: Keys, prefix: bytes) -> list[bytes]:
-    """The members that begin with ``prefix``, sorted."""
-    found: list[bytes] = []
+def with_prefix(keys: Keys, prefix: bytes) -> Ranges:
+    """The members that begin with ``prefix``."""
+    found: list[tuple[tuple[bytes, ...], int, int]] = []
     for chunk in keys:
-        place = bisect_left(chunk, prefix)
-        while place < len(chunk) and chunk[place].startswith(prefix):
-            found.append(chunk[place])
-            place += 1
-    if len(keys) > 1:
-        found.sort()
-    return found
+        low = bisect_left(chunk, prefix)
+        if low < len(chunk) and chunk[low].startswith(prefix):
+            found.append((chunk, low, bisect_left(chunk, prefix + _HIGHEST, low)))
+    return tuple(found)
+
+
+def by_next_byte(ranges: Ranges, done: int) -> tuple[dict[int, Ranges], bool]:
+    """Members that share ``done`` bytes, by the byte that follows, and whether one of them ends there."""
+    found: dict[int, list[tuple[tuple[bytes, ...], int, int]]] = {}
+    ended = False
+    for chunk, low, high in ranges:
+        if len(chunk[low]) == done:
+            ended, low = True, low + 1
+        while low < high:
+            byte = chunk[low][done]
+            begin, low = low, bisect_left(chunk, chunk[low][:done] + bytes((byte,)) + _HIGHEST, low)
+            found.setdefault(byte, []).append((chunk, begin, low))
+    return {byte: tuple(parts) for byte, parts in found.items()}, ended
