@@ -48,6 +48,7 @@ class GrammarBuilder:
         self._names: list[str] = []
         self._table = RuleTable(pool)
         self._defined: list[bool] = []
+        self._short: dict[Symbol, bool] = {}
         self._made: dict[tuple[str, tuple[Symbol, ...]], Symbol] = {}
 
     # --- terminals -----------------------------------------------------------------------------------------------
@@ -139,19 +140,31 @@ class GrammarBuilder:
         """
         joined: list[Symbol] = []
         run: list[Rx] = []
-        for symbol in (*symbols, None):
-            short = symbol is not None and is_terminal(symbol) and self.pool.longest(term_of(symbol)) <= _SHORT
-            if symbol is not None and short:
+        for symbol in symbols:
+            if self._is_short(symbol):
                 run.append(term_of(symbol))
                 continue
             if run:
-                term = self.pool.concat(*run)
+                self._add_run(joined, run)
                 run = []
-                if term != EMPTY:
-                    joined.append(~term)
-            if symbol is not None:
-                joined.append(symbol)
+            joined.append(symbol)
+        if run:
+            self._add_run(joined, run)
         return tuple(joined)
+
+    def _is_short(self, symbol: Symbol) -> bool:
+        """Whether it is a terminal that is joined with its neighbours."""
+        if not is_terminal(symbol):
+            return False
+        known = self._short.get(symbol)
+        if known is None:
+            known = self._short[symbol] = self.pool.longest(term_of(symbol)) <= _SHORT
+        return known
+
+    def _add_run(self, joined: list[Symbol], run: list[Rx]) -> None:
+        term = run[0] if len(run) == 1 else self.pool.concat(*run)
+        if term != EMPTY:
+            joined.append(~term)
 
     def _tidy(self, alternatives: Sequence[Sequence[Symbol]]) -> tuple[Alternative, ...]:
         """Join terminals within each alternative, and all alternatives that are one terminal."""
@@ -165,7 +178,9 @@ class GrammarBuilder:
                 terms.append(term_of(joined[0]))
             else:
                 others[joined] = None
-        term = self.pool.alt(*terms)
+        if not terms:
+            return tuple(others)
+        term = terms[0] if len(terms) == 1 else self.pool.alt(*terms)
         if term == EMPTY:
             return ((), *others)
         return tuple(others) if term == NONE else ((~term,), *others)

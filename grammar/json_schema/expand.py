@@ -125,7 +125,9 @@ class Expander:
             known = _ALL_KINDS
             if named is not None and not self._hidden_by_reference(schema):
                 names = [named] if isinstance(named, str) else named
-                known = frozenset("number" if name == "integer" else name for name in names)
+                known = frozenset(kind for kind in TYPES if kind in names)
+                if "integer" in names:
+                    known |= {"number"}
             self._kinds[schema] = known
         return known
 
@@ -237,7 +239,8 @@ class Expander:
             return own
         # In the order of the text, for it decides about the order of the members of an object.
         own_place = "properties" if "properties" in keywords else next(iter(keywords))
-        before, after = [], []
+        before: list[Assertion] = []
+        after: list[Assertion] = []
         seen = False
         for keyword in keywords:
             seen = seen or keyword == own_place
