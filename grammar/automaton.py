@@ -7,6 +7,7 @@ are not in the rows: each matcher has its own. Nothing here knows where a text b
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
@@ -41,7 +42,7 @@ class Automaton:
         self._runner = runner
         self._limits = limits
         self._lock = threading.RLock()
-        self._rows: dict[int, Row] = {}
+        self._rows: OrderedDict[int, Row] = OrderedDict()
         self._room = max(1, limits.mask_cache_bytes // (4 * vocab.words))
 
     @property
@@ -107,9 +108,11 @@ class Automaton:
     def row(self, state: int) -> Row:
         """The tokens that ``state`` allows."""
         row = self._rows.get(state)
-        if row is not None:
-            return row
-        return self.rows([state])[0]
+        if row is None:
+            with self._lock:
+                row = self._runner.row(state)
+                self._keep(state, row)
+        return row
 
     def has_row(self, state: int) -> bool:
         """Whether the row of ``state`` is at hand."""
@@ -121,7 +124,8 @@ class Automaton:
             missing = [state for state in dict.fromkeys(states) if state not in self._rows]
             fresh = dict(zip(missing, self._runner.rows(missing), strict=True))
             result = [fresh[state] if state in fresh else self._rows[state] for state in states]
-            self._keep(fresh)
+            for state, row in fresh.items():
+                self._keep(state, row)
         return result
 
     def extends(self, state: int, node: int) -> bool:
@@ -133,12 +137,11 @@ class Automaton:
         with self._lock:
             return self._runner.below(state, node)
 
-    def _keep(self, fresh: Mapping[int, Row]) -> None:
-        for row in fresh.values():
-            row.flags.writeable = False
-        self._rows.update(fresh)
-        while len(self._rows) > self._room:  # the oldest goes first: it is cheap to make again
-            del self._rows[next(iter(self._rows))]
+    def _keep(self, state: int, row: Row) -> None:
+        row.setflags(write=False)
+        self._rows[state] = row
+        if len(self._rows) > self._room:  # the oldest goes first: it is cheap to make again
+            self._rows.popitem(last=False)
 
 
 def prepare_rows(wanted: Mapping[Automaton, Sequence[int]]) -> None:
@@ -161,7 +164,7 @@ def prepare_rows(wanted: Mapping[Automaton, Sequence[int]]) -> None:
             return
         for (automaton, state), job, done in zip(owners, jobs, fill_rows(jobs), strict=True):
             if done:
-                automaton._keep({state: job.row})
+                automaton._keep(state, job.row)
 
 
 def _prepare_by_hand(automaton: Automaton, missing: Sequence[int]) -> None:

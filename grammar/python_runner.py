@@ -1,7 +1,7 @@
 """The machine in Python over one vocabulary: what ``NativeRunner`` means, and what stands in for it.
 
-A row is put together from the rows of wide terminals, which are shared, and a walk along the token trie for all that
-depends on the place; see ``terminal_rows.py``.
+A row is put together from the rows of wide terminals, which are shared, and a walk along the token trie for all
+that depends on the place; see ``terminal_rows.py``.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class PythonRunner:
         return bytes(data), self._crossing(at)
 
     def rows(self, states: Sequence[int]) -> list[Row]:
-        """Bits of the tokens that each state allows: walked together, each state's rows with its own row of bits."""
+        """Bits of the tokens that each state allows, all walked together."""
         self._refuel()
         walks = []
         for state in states:
@@ -97,6 +97,10 @@ class PythonRunner:
             walks.append(TrieWalk(self._vocab.trie, row, self._starts(state >> 1, row)))
         self._walk(walks)
         return [walk.row for walk in walks]
+
+    def row(self, state: int) -> Row:
+        """The bits of one state."""
+        return self.rows([state])[0]
 
     def below(self, state: int, node: int) -> Row:
         """The tokens below a node of the trie whose further bytes are allowed."""

@@ -52,8 +52,11 @@ class Runner(Protocol):
         """The bytes that follow with certainty and the state after them; stops where the text may end, and before
         bytes that no text holds."""
 
+    def row(self, state: int) -> npt.NDArray[np.uint32]:
+        """Bits of the tokens that a state allows, ``Vocabulary.words`` long."""
+
     def rows(self, states: Sequence[int]) -> list[npt.NDArray[np.uint32]]:
-        """Bits of the tokens that each state allows, ``Vocabulary.words`` long."""
+        """The same for several states, all computed together where that is cheaper."""
 
     def below(self, state: int, node: int) -> npt.NDArray[np.uint32]:
         """The tokens below a node of the trie (itself excluded, -1: the root) whose further bytes are allowed."""

@@ -2,8 +2,8 @@
 
 States are ints, odd where the text may end; ``DEAD`` is -1. Whatever may take long runs without the interpreter's
 lock. Work is counted: each call gets so much fuel, and one that runs out raises ``UnsupportedConstraint``, whose
-keyword is the name of the limit. None of the classes is thread-safe but ``NativeSharedRows``. What they do not know:
-how grammars are written, where texts end.
+keyword is the name of the limit. None of the classes is thread-safe but ``NativeSharedRows``. What they do not
+know: how grammars are written, where texts end.
 """
 
 from __future__ import annotations
@@ -23,7 +23,16 @@ from radixrt.kernels.cpu.library import native
 from radixrt.kernels.cpu.terms import MAX_TERMS, NativePool
 from radixrt.kernels.cpu.token_tries import NativeTries
 
-__all__ = ["Bounds", "LeftRecursion", "NativeMachine", "NativeRules", "NativeSharedRows", "RowJob", "fill_rows"]
+__all__ = [
+    "Bounds",
+    "LeftRecursion",
+    "NativeMachine",
+    "NativeRules",
+    "NativeSharedRows",
+    "RowJob",
+    "address_of",
+    "fill_rows",
+]
 
 DEAD: Final = -1
 _UNKNOWN = -2
@@ -210,6 +219,7 @@ class NativeMachine:
         self._bounds = bounds
         self._pool = pool  # what the machine works on; None: it has one of its own
         self._try_run = self._c.machine_try_run
+        self._add_row = self._c.machine_row
         self.start: int = self._c.machine_start(handle)
         weakref.finalize(self, self._c.machine_delete, handle)
 
@@ -271,19 +281,25 @@ class NativeMachine:
     def add_below(self, tries: NativeTries, state: int, node: int, row: Row, fuel: int, limit: str) -> None:
         """Add to ``row`` the tokens below a node of the trie (itself excluded, -1: the root) whose further bytes
         ``state`` allows."""
-        address = _address(row, tries)
+        address = address_of(row, tries)
         _check(self._c.machine_below(self.handle, tries.handle, fuel, state, node, address), limit, self._bounds)
 
     def add_row(
         self, tries: NativeTries, shared: NativeSharedRows, state: int, row: Row, fuel: int, limit: str
     ) -> None:
         """Add to ``row`` the tokens that ``state`` allows."""
-        address = _address(row, tries)
-        status = self._c.machine_row(self.handle, tries.handle, shared.handle, fuel, state, address)
-        _check(status, limit, self._bounds)
+        self.add_row_at(tries, shared, state, address_of(row, tries), fuel, limit)
+
+    def add_row_at(
+        self, tries: NativeTries, shared: NativeSharedRows, state: int, address: int, fuel: int, limit: str
+    ) -> None:
+        """The same for a row whose ``address_of`` is known."""
+        status = self._add_row(self.handle, tries.handle, shared.handle, fuel, state, address)
+        if status:
+            _check(status, limit, self._bounds)
 
 
-def _address(row: Row, tries: NativeTries) -> int:
+def address_of(row: Row, tries: NativeTries) -> int:
     """Where a mask row is in memory; it must be contiguous uint32 of at least ``tries.words`` words."""
     if row.dtype != np.uint32 or row.ndim != 1 or not row.flags.c_contiguous or len(row) < tries.words:
         raise ValueError(f"a mask row must be contiguous uint32 of at least {tries.words} words")
@@ -318,7 +334,7 @@ def fill_rows(jobs: Sequence[RowJob]) -> list[bool]:
     """Do all in one native call. False for those that cost too much: whoever does one alone learns why."""
     table = (_Job * len(jobs))(
         *(
-            (machine.handle, tries.handle, shared.handle, _address(row, tries), fuel, state, 0)
+            (machine.handle, tries.handle, shared.handle, address_of(row, tries), fuel, state, 0)
             for machine, tries, shared, state, row, fuel in jobs
         )
     )

@@ -1,4 +1,4 @@
-"""The native machine against the one in Python: the same languages, rows bit for bit, errors, threads, hard input."""
+"""The native machine against the one in Python: languages, rows bit for bit, errors, threads, hard input."""
 
 from __future__ import annotations
 
