@@ -19,6 +19,7 @@ from urllib.parse import unquote, urljoin
 from radixrt.errors import InvalidRequest, UnsupportedConstraint
 from radixrt.grammar.json_schema.keywords import (
     ANNOTATIONS,
+    KEYWORDS,
     SUBSCHEMA,
     SUBSCHEMA_LIST,
     SUBSCHEMA_MAP,
@@ -31,7 +32,9 @@ __all__ = ["Library", "Schema"]
 LATEST: Final = 2020
 MAX_REFERENCE_CHAIN: Final = 10_000
 MAX_SCOPES: Final = 1_000  # resources times scopes they are entered in
-_WITH_PARTS: Final = SUBSCHEMA | SUBSCHEMA_LIST | SUBSCHEMA_MAP | {"$dynamicRef", "$recursiveRef"}
+_APPLICATORS: Final = SUBSCHEMA | SUBSCHEMA_LIST | SUBSCHEMA_MAP
+_WITH_PARTS: Final = _APPLICATORS | {"$dynamicRef", "$recursiveRef"}
+_IDENTIFIERS: Final = frozenset(("$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"))
 _ONLY_REFERENCE: Final = ANNOTATIONS | {"$ref"}
 _DRAFT: Final = re.compile(
     r"https?://json-schema\.org/(?:draft-0([3467])|draft/(2019|2020)-[0-9]{2})/(?:hyper-)?schema#?"
@@ -311,15 +314,18 @@ class Library:
             if "$schema" in keywords:
                 draft = _draft_of(keywords["$schema"], pointer)
             for keyword, value in keywords.items():
-                check_keyword(keyword, value, pointer)
+                if keyword in KEYWORDS:
+                    check_keyword(keyword, value, pointer)
             if "format" in keywords:
                 self.formats.add(keywords["format"])
             schema = Schema(keywords, True, pointer, base, draft)
             if keywords is top:
                 self._resources.setdefault(base, schema)
-            self._file(schema)
+            if not keywords.keys().isdisjoint(_IDENTIFIERS):
+                self._file(schema)
             self._schemas[id(keywords)] = schema
-            todo.extend((*place, schema.base, draft) for place in _subschemas(keywords, pointer))
+            if not keywords.keys().isdisjoint(_APPLICATORS):
+                todo.extend((*place, schema.base, draft) for place in _subschemas(keywords, pointer))
         return self._schemas[id(top)]
 
     def _file(self, schema: Schema) -> None:
