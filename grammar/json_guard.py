@@ -43,7 +43,7 @@ class JsonGuard:
         self._ends = DeadEnds(automaton, self.tracker)
         self._alive: dict[tuple[int, str], tuple[int, ...]] = {}
 
-    def _holding(self, key: bytes) -> tuple[int, ...]:
+    def _holding(self, key: bytes) -> frozenset[int]:
         return self._tokens.holding(key, tight=self._tight)
 
     # --- moving -----------------------------------------------------------------------------------------------
@@ -174,14 +174,10 @@ class JsonGuard:
         """The tokens that could complete an item that is taken already, or leave no other end to one."""
         found: set[int] = set()
         inside = spot.mode >= Mode.STRING
-        outer: Frame | None = top
-        while outer is not None and (outer.is_object or not outer.keys):
-            outer = outer.parent
-        if outer is None:
-            return found
-        if self._tight:
+        direct = not top.is_object and bool(top.keys)
+        if self._tight and (direct or top.within):
             found.update(self._alive_of(state, "opening", inside))
-        if outer is not top:
+        if not direct:
             return found
         found.update(self._alive_of(state, "whole", inside))
         if not inside:

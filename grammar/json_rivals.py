@@ -60,11 +60,11 @@ def _rivals(frame: Frame) -> Iterator[Composite]:
         parts, name, value = parts
         held.append((name, value))
     held.reverse()
-    for value in found:
-        if not isinstance(value, Composite) or isinstance(value.parts, dict) != frame.is_object:
+    for whole in found:
+        if not isinstance(whole, Composite) or isinstance(whole.parts, dict) != frame.is_object:
             continue
-        if all(has_part(value, name, place, part) for place, (name, part) in enumerate(held)):
-            yield value
+        if all(has_part(whole, name, place, part) for place, (name, part) in enumerate(held)):
+            yield whole
 
 
 # --- what a rival would go on with -------------------------------------------------------------------------------

@@ -143,9 +143,9 @@ class JsonTokens:
                 self.delimiting[i >> 5] |= np.uint32(1 << (i & 31))
         self.delimiting.flags.writeable = False
 
-    def holding(self, text: bytes, *, tight: bool = False) -> tuple[int, ...]:
+    def holding(self, text: bytes, *, tight: bool = False) -> frozenset[int]:
         """The tokens in which a quote, ``text`` and a quote may stand (``tight``: or a quote and its beginning)."""
-        return tuple(self._behind_quotes.along((((text,), 0, 1),), 0, b"", tight=tight))
+        return frozenset(self._behind_quotes.along((((text,), 0, 1),), 0, b"", tight=tight))
 
     def finishing(self, texts: Ranges, done: int, tail: bytes = b"", *, tight: bool = False) -> list[int]:
         """The tokens that begin with the rest of one of ``texts`` and a quote; see ``_Sorted.along``."""

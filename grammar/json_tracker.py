@@ -83,8 +83,8 @@ class Frame:
     compared with others, so their text is kept. ``parts`` (where the whole is compared): its contents so far, the
     last one first, ``size`` of them. ``composites``: the items that are arrays or objects, likewise. ``longest``:
     bytes of the longest key. ``suspects``: the tokens that could complete a key of this frame or of one around it
-    from within. ``rivals``: what the whole may still be equal to, once somebody has asked (``json_rivals``), and
-    ``ahead``: what those have at the place that is read next.
+    from within. ``within``: some array around it has items already. ``rivals``: what the whole may still be equal
+    to, once somebody has asked (``json_rivals``), and ``ahead``: what those have at the place that is read next.
     """
 
     __slots__ = (
@@ -100,9 +100,10 @@ class Frame:
         "rivals",
         "size",
         "suspects",
+        "within",
     )
 
-    def __init__(self, parent: Frame | None, is_object: bool, keeps: bool, suspects: tuple[int, ...]) -> None:
+    def __init__(self, parent: Frame | None, is_object: bool, keeps: bool, suspects: frozenset[int]) -> None:
         self.parent = parent
         self.is_object = is_object
         self.keeps = keeps
@@ -113,6 +114,7 @@ class Frame:
         self.composites: Parts = None
         self.longest = 0
         self.suspects = suspects
+        self.within = parent is not None and (parent.within or (not parent.is_object and bool(parent.keys)))
         self.rivals: tuple[Composite, ...] | None = None
         self.ahead: Ahead | None = None
 
@@ -122,7 +124,7 @@ class Frame:
         twin.parent, twin.is_object, twin.keeps = self.parent, self.is_object, self.keeps
         twin.keys, twin.name, twin.parts, twin.size = self.keys, self.name, self.parts, self.size
         twin.composites, twin.longest, twin.suspects = self.composites, self.longest, self.suspects
-        twin.rivals, twin.ahead = self.rivals, None
+        twin.within, twin.rivals, twin.ahead = self.within, self.rivals, None
         return twin
 
     @property
@@ -140,8 +142,8 @@ class Spot(NamedTuple):
     escaped: bool = False
 
 
-def _no_suspects(key: bytes) -> tuple[int, ...]:
-    return ()
+def _no_suspects(key: bytes) -> frozenset[int]:
+    return frozenset()
 
 
 class JsonTracker:
@@ -152,7 +154,7 @@ class JsonTracker:
 
     start: Final = Spot(Mode.VALUE, None)
 
-    def __init__(self, *, items: bool, suspects: Callable[[bytes], tuple[int, ...]] = _no_suspects) -> None:
+    def __init__(self, *, items: bool, suspects: Callable[[bytes], frozenset[int]] = _no_suspects) -> None:
         self._items = items
         self._suspects = suspects
 
@@ -235,7 +237,7 @@ class JsonTracker:
 
     def _opened(self, top: Frame | None, is_object: bool) -> Frame:
         keeps = self._items and (not is_object or (top is not None and top.keeps))
-        return Frame(top, is_object, keeps, () if top is None else top.suspects)
+        return Frame(top, is_object, keeps, frozenset() if top is None else top.suspects)
 
     def _named(self, top: Frame | None, name: bytes) -> Frame | None:
         """The object with one more name, or None if it has that name."""
@@ -245,7 +247,7 @@ class JsonTracker:
         longer.keys = with_key(top.keys, name)
         longer.name = name
         longer.longest = max(top.longest, len(name))
-        longer.suspects += self._suspects(name)
+        longer.suspects = _with(top.suspects, self._suspects(name))
         return longer
 
     def _completed(self, top: Frame | None, value: Value) -> tuple[Frame | None, bool]:
@@ -267,7 +269,7 @@ class JsonTracker:
         if isinstance(value, Composite):
             longer.composites = (top.composites, b"", value)
         elif key[0] == 34:
-            longer.suspects += self._suspects(key[1:])
+            longer.suspects = _with(top.suspects, self._suspects(key[1:]))
             longer.longest = max(top.longest, len(key))
         return longer, False
 
@@ -275,6 +277,11 @@ class JsonTracker:
         if top is None or not top.is_compared:
             return top and top.parent, False
         return self._completed(top.parent, _composite(top))
+
+
+def _with(known: frozenset[int], more: frozenset[int]) -> frozenset[int]:
+    """The union, which is mostly what was known: frames inside one another then share it."""
+    return known if more <= known else known | more
 
 
 def _composite(frame: Frame) -> Composite:

@@ -42,7 +42,7 @@ CASES: list[tuple[str, dict[str, Any], type[rx.RadixrtError], str | None]] = [
     ("hello", {"grammar": "root ::= missing"}, rx.InvalidRequest, None),
     ("hello", {"schema": {"type": "strng"}}, rx.InvalidRequest, None),
     ("hello", {"schema": {"type": "integer", "minimum": 5, "maximum": 4}}, rx.UnsatisfiableConstraint, None),
-    ("hello", {"schema": {"type": "array", "uniqueItems": True}}, rx.UnsupportedConstraint, None),
+    ("hello", {"schema": {"type": "integer", "multipleOf": 1000003}}, rx.UnsupportedConstraint, None),
     ("hello " * 5000, {"max_tokens": 5}, rx.ContextLengthExceeded, "prompt"),
     ("hello", {"max_tokens": 100_000}, rx.ContextLengthExceeded, "max_tokens"),
     ("hello \ud800", {"max_tokens": 5}, rx.InvalidRequest, None),
