@@ -20,6 +20,7 @@ from radixrt.grammar.machine import DEAD
 from radixrt.grammar.native_runner import NativeRunner, fill_rows
 from radixrt.grammar.runner import Runner
 from radixrt.grammar.vocab import Vocabulary
+from radixrt.kernels.cpu.machine import RowJob
 
 __all__ = ["Automaton", "Row", "free_row", "prepare_rows"]
 
@@ -152,7 +153,8 @@ def prepare_rows(wanted: Mapping[Automaton, Sequence[int]]) -> None:
     with ExitStack() as held:
         for automaton in sorted(wanted, key=id):
             held.enter_context(automaton._lock)
-        jobs, owners = [], []
+        jobs: list[RowJob] = []
+        owners: list[tuple[Automaton, int]] = []
         for automaton, states in wanted.items():
             missing = [state for state in dict.fromkeys(states) if state not in automaton._rows]
             if isinstance(automaton._runner, NativeRunner):

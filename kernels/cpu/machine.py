@@ -334,7 +334,7 @@ def fill_rows(jobs: Sequence[RowJob]) -> list[bool]:
     """Do all in one native call. False for those that cost too much: whoever does one alone learns why."""
     table = (_Job * len(jobs))(
         *(
-            (machine.handle, tries.handle, shared.handle, address_of(row, tries), fuel, state, 0)
+            _Job(machine.handle, tries.handle, shared.handle, address_of(row, tries), fuel, state, 0)
             for machine, tries, shared, state, row, fuel in jobs
         )
     )

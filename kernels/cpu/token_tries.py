@@ -29,8 +29,8 @@ class NativeTries:
         make, free = library.radixrt_tries_new, library.radixrt_tries_delete
         make.argtypes, make.restype = (_p, _p, _p, _p, _p, _i32, _i32), _p
         free.argtypes, free.restype = (_p,), None
-        addresses = (array.ctypes.data for array in (node_bytes, *arrays))
-        handle = make(*addresses, len(node_bytes), words)
+        addresses = (array.ctypes.data for array in arrays)
+        handle = make(node_bytes.ctypes.data, *addresses, len(node_bytes), words)
         if not handle:
             raise MemoryError("no memory for the tokens of a vocabulary")
         self.handle: int = handle
