@@ -20,17 +20,17 @@ from typing import Final, NamedTuple
 
 from radixrt.errors import UnsupportedConstraint
 from radixrt.grammar.cfg import GrammarBuilder, Symbol
+from radixrt.grammar.json_schema.demands import singled_out
 from radixrt.grammar.json_schema.languages import Languages
 from radixrt.grammar.json_schema.members import Named, Other, named_members, other_members
 from radixrt.grammar.json_schema.reason import Reasoner
-from radixrt.grammar.json_schema.shapes import Goal, ObjectShape, SomeRule, join_goals
+from radixrt.grammar.json_schema.shapes import Goal, ObjectShape, join_goals
 from radixrt.grammar.json_schema.sizes import count_strings
 from radixrt.grammar.json_schema.spacing import Spacing
 from radixrt.grammar.rx import Rx
 
 __all__ = ["ObjectEmitter"]
 
-MAX_FEW: Final = 8  # names that some demand singles out; a state for every subset of them
 MAX_COUNTED: Final = 1_000  # names of a finite language; of more than these, no text runs out
 MAX_STATES: Final = 25_000  # of one object
 
@@ -108,7 +108,7 @@ class _Object:
         self._builder = emitter.builder
         self._shape = shape
         self._any_order = emitter.any_order
-        self._few, self._others = _singled_out(shape, others, emitter.languages)
+        self._few, self._others = singled_out(shape, others, emitter.languages)
         if emitter.any_order:
             self._check_demands(named)
             self._required = [member for member in named if member.required]
@@ -196,6 +196,8 @@ class _Object:
     def alternatives(self) -> list[list[Symbol]]:
         if self._hopeless:
             return []
+        if self._is_plain():
+            return self._plain()
         builder, spacing = self._builder, self._emitter.spacing
         start = _State(open=frozenset(range(len(self._shape.somes))))
         found = []
@@ -205,6 +207,39 @@ class _Object:
         found.append([opening, self._next_of(start)])
         while self._todo:
             self._define(self._todo.pop())
+        return found
+
+    def _is_plain(self) -> bool:
+        """Whether only places matter, which is so for nearly all objects."""
+        return (
+            not (self._any_order or self._shape.somes or self._few or self._low)
+            and self._high is None
+            and (self._room is None or not self._others)
+        )
+
+    def _plain(self) -> list[list[Symbol]]:
+        """The same rules as those of the states, from the last place to the first."""
+        builder, pool, spacing = self._builder, self._builder.pool, self._emitter.spacing
+        quote = pool.literal(b'"')
+        comma = builder.terminal(pool.concat(spacing.comma, quote))
+        closing = builder.terminal(spacing.closing("}"))
+        rest, next_ = closing, builder.nothing
+        if self._others:
+            rest, next_ = builder.declare("rest"), builder.declare("member")
+            builder.define(next_, *([symbol, rest] for symbol, _ in self._group(False, frozenset())))
+            builder.define(rest, [comma, next_], [closing])
+        for place in range(len(self._listed) - 1, -1, -1):
+            member = self._listed[place]
+            taken = [self._emitter.key(member.name), self._emitter.value(member.goal), rest]
+            skipped = [] if member.required or next_ == builder.nothing else [[next_]]
+            next_ = builder.declare("member")
+            builder.define(next_, taken, *skipped)
+            if place > 0:
+                rest = builder.declare("rest")
+                builder.define(rest, [comma, next_], *([[closing]] if place >= self._free_from else []))
+        found = [] if self._free_from else [[builder.terminal(spacing.empty("{}"))]]
+        if next_ != builder.nothing:
+            found.append([builder.terminal(pool.concat(spacing.opening("{"), quote)), next_])
         return found
 
     def _may_end(self, state: _State) -> bool:
@@ -340,40 +375,3 @@ class _Object:
             location=location,
             param="schema",
         )
-
-
-def _singled_out(
-    shape: ObjectShape, others: Sequence[Other], languages: Languages
-) -> tuple[list[Named], list[Other]]:
-    """Names that only a demand tells from others, where it has few: taken one by one, so that it cannot lose them
-    all.
-
-    What is left of the other names meets a demand by endlessly many names, or by none.
-    """
-    few: list[Named] = []
-    for some in shape.somes:
-        rest: list[Other] = []
-        for other in others:
-            shared = languages.all_of((other.language, some.language))
-            if languages.is_empty(shared) or count_strings(languages.pool, shared) is None:
-                rest.append(other)
-                continue
-            names = languages.few(shared, MAX_FEW - len(few))
-            if names is None:
-                raise _too_many_names(shape, some)
-            few.extend(Named(name, other.goal, False) for name in names)
-            left = languages.all_of((other.language, languages.complement(some.language)))
-            if not languages.is_empty(left):
-                rest.append(Other(left, other.goal))
-        others = rest
-    return few, list(others)
-
-
-def _too_many_names(shape: ObjectShape, some: SomeRule) -> UnsupportedConstraint:
-    why = f"its negation asks for a member out of more than {MAX_FEW} names that are not declared"
-    if some.blame is not None:
-        schema, keyword = some.blame
-        return schema.refuse(keyword, why)
-    if shape.origin is not None:
-        return shape.origin.refuse("propertyNames", why)
-    return UnsupportedConstraint(f"propertyNames: {why}", keyword="propertyNames", param="schema")
