@@ -12,7 +12,7 @@ from math import ceil, floor
 from typing import Final
 
 from radixrt.grammar.json_schema.languages import Languages
-from radixrt.grammar.json_schema.members import named_members, other_members
+from radixrt.grammar.json_schema.members import Named, named_members, other_members
 from radixrt.grammar.json_schema.numbers import admits_number
 from radixrt.grammar.json_schema.reason import Reasoner
 from radixrt.grammar.json_schema.shapes import (
@@ -34,6 +34,7 @@ __all__ = ["Sizes", "Values", "count_strings"]
 MAX_LENGTH: Final = 4096  # bytes; languages with longer strings have more of them than any text has room for
 MAX_TERMS: Final = 20_000  # derivatives that one count may look at
 MAX_LISTED: Final = 2_000  # values of one goal that are listed
+MAX_NAMES: Final = 12  # names of one object that are not declared
 MAX_DEPTH: Final = 8  # arrays and objects inside one another whose values are listed
 
 Values = dict[object, JsonValue]
@@ -112,7 +113,7 @@ class Sizes:
         if shape.low == shape.high:
             return {value_key(shape.low): shape.low} if admits_number(shape, shape.low) else {}
         steps = [1] if shape.integral else sorted(shape.multiples)
-        if not steps or shape.integral is False:
+        if not steps:
             return None
         step = steps[-1]
         first, last = ceil(shape.low / step), floor(shape.high / step)
@@ -136,14 +137,19 @@ class Sizes:
         return found
 
     def _arrays(self, shape: ArrayShape, depth: int) -> Values | None:
-        if shape.high is None:
+        high = shape.high
+        if high is None and shape.unique is not None:
+            places = max((len(rule.prefix) for rule in shape.rules), default=0)
+            last = self.values(self._reasoner.at_index(shape, places), depth + 1)
+            high = None if last is None else places + len(last)
+        if high is None:
             return None
         found: Values = {}
         rows: list[list[JsonValue]] = [[]]
-        for place in range(shape.high + 1):
+        for place in range(high + 1):
             if place >= shape.low:
                 found.update((value_key(row), row) for row in rows if self._reasoner.admits(shape, row))
-            if place < shape.high:
+            if place < high and rows:
                 items = self.values(self._reasoner.at_index(shape, place), depth + 1)
                 if items is None or len(rows) * len(items) > MAX_LISTED:
                     return None
@@ -154,8 +160,11 @@ class Sizes:
         named = named_members(shape, self._languages, self._reasoner)
         if named is None:
             return {}
-        if other_members(shape, self._languages):
-            return None
+        for other in other_members(shape, self._languages):
+            names = self._languages.few(other.language, MAX_NAMES)
+            if names is None:
+                return None
+            named.extend(Named(name, other.goal, False) for name in names)
         rows: list[dict[str, JsonValue]] = [{}]
         for member in named:
             parts = self.values(member.goal, depth + 1)

@@ -107,6 +107,29 @@ def test_items_are_compared_as_values(compiled: Callable[..., Any], one: str, ot
             },
             4,
         ),
+        ({"items": {"type": "array", "items": {"type": "boolean"}, "uniqueItems": True}}, 5),
+        (
+            {
+                "items": {
+                    "patternProperties": {"^[ab]$": {"const": 1}},
+                    "additionalProperties": False,
+                    "type": "object",
+                }
+            },
+            4,
+        ),
+        (
+            {
+                "items": {
+                    "type": "number",
+                    "minimum": 0,
+                    "maximum": 1,
+                    "multipleOf": 0.5,
+                    "not": {"type": "integer"},
+                }
+            },
+            1,
+        ),
         ({"prefixItems": [{"type": "string"}, {"type": "string"}], "items": {"type": "boolean"}}, 4),
         ({"prefixItems": [{"const": True}], "items": {"type": "boolean"}}, 2),
         ({"prefixItems": [{"enum": ["a", "b"]}, {"enum": ["a", "b"]}], "items": {"enum": ["a", "b", "c"]}}, 3),

@@ -19,7 +19,8 @@ from radixrt.grammar import Compiler, Vocabulary
 
 CHARACTERS = [bytes((byte,)) for byte in b'{}[]",:\\/ \n-.eab0123456789nutrlsf']
 PIECES = (
-    b'{" "} ":" "," ", " },{" "a": "a" "ab "" ,"a a":1,"a" "b":1,"b": ],[ [],[] }] }} ]] 11 1, 1,1 0,0 ,1 , 12 '
+    b'{" {"a": [1 '
+    b'"} ":" "," ", " },{" "a": "a" "ab "" ,"a a":1,"a" "b":1,"b": ],[ [],[] }] }} ]] 11 1, 1,1 0,0 ,1 , 12 '
     b"true false null null,null true,true , t ,null [[ {} {},{} \\/ \\u00 a/"
 )
 TOKENS: list[bytes | None] = [*CHARACTERS, *dict.fromkeys(PIECES.split(b" ")), b" 1", b', "', None]
@@ -63,6 +64,7 @@ ARRAYS: list[dict[str, Any]] = [
     UNIQUE | {"items": {"type": "object", "properties": {"a": INTEGER, "b": {"type": "string"}}}},
     UNIQUE
     | {"items": {"type": "object", "patternProperties": {"^[ab]$": {"const": 1}}, "additionalProperties": False}},
+    UNIQUE | {"items": {"properties": {"a": {"const": 1}}, "additionalProperties": False, "type": "object"}},
     UNIQUE | {"contains": {"enum": [1, "a"]}, "minContains": 2, "maxItems": 3},
     UNIQUE | {"prefixItems": [{"enum": ["a", "b"]}, {"enum": ["a", "b"]}], "items": {"enum": ["a", "b", 1]}},
     {"type": "array", "items": UNIQUE | {"items": {"enum": [0, 1]}}},
