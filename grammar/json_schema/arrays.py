@@ -164,7 +164,10 @@ class ArrayEmitter:
         """Arrays in which some item is there twice."""
         self._check_tracker(origin)
         if shape.high is not None:
-            raise origin.refuse("uniqueItems", "its negation beside an upper bound on the number of items")
+            listed = [self.sizes.values(goal) for goal in self._goals_of_places(shape)]
+            if None in listed:
+                raise origin.refuse("uniqueItems", "its negation beside an upper bound on the number of items")
+            return _Chain(self, shape, listed).alternatives()
         if any(count.high is not None for count in shape.counts):
             raise origin.refuse("uniqueItems", "its negation beside an upper bound on what the array contains")
         self.demands = True
@@ -286,17 +289,19 @@ class _Chain:
         steps = []
         for goal, counts in ways:
             for key, value in self._values(goal).items():
-                if key not in state.seen:
-                    after = _State(place, counts, True, state.seen | {key})
-                    steps.append((self._emitter.given(value), self._builder.empty, after))
+                again = key in state.seen
+                if not again or self._shape.unique is None:
+                    after = _State(place, counts, state.repeated or again, state.seen | {key})
+                    mark = self._emitter.mark if again else self._builder.empty
+                    steps.append((self._emitter.given(value), mark, after))
         return steps
 
     def _values(self, goal: Goal) -> Values:
-        unique, values = self._shape.unique, self._emitter.sizes.values(goal)
-        if unique is None:
-            raise ValueError("only unique items are listed")
+        origin, values = self._shape.unique or self._shape.repeats, self._emitter.sizes.values(goal)
+        if origin is None:
+            raise ValueError("only items that are compared are listed")
         if values is None:
-            raise unique.refuse(
+            raise origin.refuse(
                 "uniqueItems", "some places hold few values and share them with places that hold many"
             )
         most = len(values) if self._shape.high is None else min(self._shape.high, len(values))

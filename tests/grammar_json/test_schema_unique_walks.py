@@ -144,6 +144,61 @@ def check_walks(schema: dict[str, Any], **options: Any) -> None:
     assert ended or "required" in schema  # a name that is asked for is rarely met by chance
 
 
+@pytest.mark.parametrize(
+    ("schema", "texts"),
+    [
+        (UNIQUE | {"items": {"enum": [1, "a", None, "ab"]}}, 65),
+        (UNIQUE | {"items": {"type": "integer", "minimum": 9, "maximum": 12}, "minItems": 3}, 48),
+        (UNIQUE | {"items": {"type": "array", "items": {"enum": [1, 2]}, "uniqueItems": True}, "maxItems": 3}, 86),
+        (UNIQUE | {"contains": {"enum": [1, "a"]}, "minContains": 2, "items": {"enum": [1, "a", 2]}}, 8),
+        (
+            UNIQUE | {"items": {"anyOf": [{"enum": [1, 2]}, {"enum": [2, 3]}, {"type": "boolean"}]}, "minItems": 4},
+            240,
+        ),
+        ({"type": "array", "not": {"uniqueItems": True}, "maxItems": 3, "items": {"enum": [1, "a"]}}, 10),
+        ({"type": "array", "items": UNIQUE | {"items": {"enum": [0, 1]}}, "maxItems": 2}, 31),
+        (
+            {
+                "type": "object",
+                "properties": {"a": {"const": 1}, "ab": {"const": 2}, "b": {"enum": [1, 2]}},
+                "required": ["ab"],
+                "additionalProperties": False,
+            },
+            19,
+        ),
+        (
+            {
+                "type": "object",
+                "propertyNames": {"enum": ["a", "ab"]},
+                "additionalProperties": UNIQUE | {"items": {"enum": [1, "a"]}},
+                "minProperties": 1,
+            },
+            60,
+        ),
+    ],
+    ids=json.dumps,
+)
+def test_every_way_leads_to_a_text(schema: dict[str, Any], texts: int) -> None:
+    grammar = COMPILER.json_schema(schema, whitespace="compact", key_order="any")
+    characters = [token for token in range(VOCABULARY.size) if len(TOKENS[token] or b"1") == 1]
+    validator = jsonschema.Draft202012Validator(schema)
+    found: set[bytes] = set()
+    todo = [(grammar.matcher(), b"")]
+    while todo:
+        matcher, text = todo.pop()
+        allowed = [token for token in allowed_by_mask(matcher) if token in characters]
+        assert allowed, text
+        for token in allowed:
+            if TOKENS[token] is None:
+                validator.validate(json.loads(text))
+                found.add(text)
+                continue
+            twin = matcher.copy()
+            assert twin.accept(token)
+            todo.append((twin, text + (TOKENS[token] or b"")))
+    assert len(found) == texts
+
+
 @pytest.mark.parametrize("prefix", [b"{", b' {"', b"[1", b"x"])
 def test_a_healed_prefix_goes_on_with_what_accepting_says(prefix: bytes) -> None:
     tokens: list[bytes | None] = [
