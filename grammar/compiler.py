@@ -1,24 +1,20 @@
 """From the text of a constraint to a compiled grammar, once per text.
 
-``Compiler`` holds the vocabulary and a cache. The same constraint asked for by several threads is compiled by one
-of them; failures are remembered too, so a hostile constraint costs its work once. The cache is bounded in entries
-and in bytes, the least recently used goes first.
+``Compiler`` holds the vocabulary and a cache (``compile_cache``) and knows which front end reads what.
 """
 
 from __future__ import annotations
 
 import functools
 import json
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
 from typing import Any, Final
 
 from radixrt.api import Constraint
-from radixrt.errors import ErrorInfo, InvalidRequest, RadixrtError, UnsupportedConstraint
+from radixrt.errors import InvalidRequest, RadixrtError, UnsupportedConstraint
 from radixrt.grammar.cfg import GrammarBuilder
 from radixrt.grammar.choices import choices_grammar
+from radixrt.grammar.compile_cache import CompileCache
 from radixrt.grammar.compiled import CompiledGrammar
 from radixrt.grammar.ebnf import ebnf_symbol
 from radixrt.grammar.json_tokens import JsonTokens
@@ -75,10 +71,7 @@ class Compiler:
         self._encode = encode
         self._shared = SharedRows(self.limits.shared_rows_bytes)
         self._json_tokens = functools.cache(functools.partial(JsonTokens, vocab))
-        self._max_entries = max_entries
-        self._max_bytes = max_bytes
-        self._lock = threading.Lock()
-        self._cache: OrderedDict[_Key, Future[CompiledGrammar | ErrorInfo]] = OrderedDict()
+        self._cache = CompileCache(max_entries, max_bytes)
 
     # --- kinds of constraints ------------------------------------------------------------------------------------
 
@@ -221,65 +214,23 @@ class Compiler:
             hash(key)
         except TypeError as error:
             raise InvalidRequest("choices must be a list of strings", param=str(key[0])) from error
-        with self._lock:
-            known = self._cache.get(key)
-            if known is not None:
-                self._cache.move_to_end(key)
-            else:
-                future: Future[CompiledGrammar | ErrorInfo] = Future()
-                self._cache[key] = future
-        if known is None:
-            self._compile(key, future, build, free)
-            known = future
-        found = known.result()
-        if isinstance(found, ErrorInfo):
-            raise found.to_exception()
-        return found
+        return self._cache.get(key, lambda: self._compiled(key, build, free))
 
-    def _compile(
-        self, key: _Key, future: Future[CompiledGrammar | ErrorInfo], build: Callable[[], Grammar], free: bool
-    ) -> None:
-        """Compile for everybody who waits for ``future``. A bug in here is raised to them, and not remembered."""
+    def _compiled(self, key: _Key, build: Callable[[], Grammar], free: bool) -> CompiledGrammar:
         try:
-            grammar = build()
-            future.set_result(
-                CompiledGrammar(
-                    grammar,
-                    self.vocab,
-                    self.limits,
-                    self._shared,
-                    self._encode,
-                    free=free,
-                    json_tokens=self._json_tokens,
-                )
+            return CompiledGrammar(
+                build(),
+                self.vocab,
+                self.limits,
+                self._shared,
+                self._encode,
+                free=free,
+                json_tokens=self._json_tokens,
             )
         except RadixrtError as error:
             if error.param is None:  # the passes know what is wrong, not which argument it came from
                 error.param = _PARAMS[str(key[0])]
-            future.set_result(error.to_info())
-        except BaseException as error:  # noqa: BLE001  # handed to all who wait, raised there
-            with self._lock:
-                self._cache.pop(key, None)
-            future.set_exception(error)
-        self._evict()
-
-    def _evict(self) -> None:
-        with self._lock:
-            done = [(key, future) for key, future in self._cache.items() if future.done()]
-            sizes = {key: _size(future) for key, future in done}
-            total = sum(sizes.values())
-            for key, _ in done[:-1]:
-                if len(self._cache) <= self._max_entries and total <= self._max_bytes:
-                    break
-                total -= sizes[key]
-                del self._cache[key]
-
-
-def _size(future: Future[CompiledGrammar | ErrorInfo]) -> int:
-    if future.exception() is not None:
-        return 0
-    found = future.result()
-    return found.nbytes if isinstance(found, CompiledGrammar) else 1024
+            raise
 
 
 def _json_key(value: Any, param: str) -> str:
