@@ -236,7 +236,7 @@ def test_constrained_output_is_valid_and_cut_off_output_says_so(make: Any, gen: 
     [
         (Constraint(kind="regex", source=r"(a)\1"), "unsupported_constraint"),
         (Constraint(kind="json_schema", source='{"type": "integer", "minimum": 2, "maximum": 1}'), "unsatis"),
-        (Constraint(kind="lark", source="start: A"), "unsupported_constraint"),
+        (Constraint(kind="lark", source="start: A"), "invalid_request"),
         (Constraint(kind="choices", choices=("a", "a")), "invalid_request"),
     ],
 )
