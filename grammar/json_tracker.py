@@ -114,7 +114,7 @@ class Frame:
         self.composites: Parts = None
         self.longest = 0
         self.suspects = suspects
-        self.within = parent is not None and (parent.within or (not parent.is_object and bool(parent.keys)))
+        self.within: bool = parent is not None and (parent.within or (not parent.is_object and bool(parent.keys)))
         self.rivals: tuple[Composite, ...] | None = None
         self.ahead: Ahead | None = None
 
