@@ -48,15 +48,17 @@ class GrammarBuilder:
         self._names: list[str] = []
         self._table = RuleTable(pool)
         self._defined: list[bool] = []
-        self._short: dict[Symbol, bool] = {}
+        self._short: dict[Symbol, bool] = {}  # whether a symbol is a terminal that joins its neighbours
         self._made: dict[tuple[str, tuple[Symbol, ...]], Symbol] = {}
 
     # --- terminals -----------------------------------------------------------------------------------------------
 
     def terminal(self, term: Rx) -> Symbol:
         """A closed term as a symbol."""
-        if self.pool.is_sensitive(term):
-            raise ValueError("a terminal must be closed (Pool.closed)")
+        if ~term not in self._short:
+            if self.pool.is_sensitive(term):
+                raise ValueError("a terminal must be closed (Pool.closed)")
+            self._short[~term] = self.pool.longest(term) <= _SHORT
         return ~term
 
     def literal(self, text: str | bytes) -> Symbol:
@@ -154,11 +156,10 @@ class GrammarBuilder:
 
     def _is_short(self, symbol: Symbol) -> bool:
         """Whether it is a terminal that is joined with its neighbours."""
-        if not is_terminal(symbol):
-            return False
         known = self._short.get(symbol)
         if known is None:
-            known = self._short[symbol] = self.pool.longest(term_of(symbol)) <= _SHORT
+            known = is_terminal(symbol) and self.pool.longest(term_of(symbol)) <= _SHORT
+            self._short[symbol] = known
         return known
 
     def _add_run(self, joined: list[Symbol], run: list[Rx]) -> None:

@@ -99,6 +99,14 @@ class Expander:
             self._goals[key] = known
         return known
 
+    def kinds(self, goal: Goal) -> Iterable[JsonType]:
+        """The types that values of a goal may have, as far as ``type`` says."""
+        left = _ALL_KINDS
+        for schema, holds in goal:
+            if holds and (known := self._kinds_of(schema)) is not _ALL_KINDS:
+                left &= known
+        return TYPES if left is _ALL_KINDS else [kind for kind in TYPES if kind in left]
+
     def _easily(self, goal: Goal, kind: JsonType) -> Alternatives | None:
         """The two most frequent answers, found without ceremony; None if it is another one.
 

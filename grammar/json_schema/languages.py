@@ -29,6 +29,7 @@ EMPTINESS_FUEL: Final = (
     100_000  # what one proof of emptiness may cost; without a proof a language counts as not empty
 )
 _NEEDS_SPELLING: Final = re.compile(r'["\\\\/\x00-\x1f]')
+_spell: Final = json.JSONEncoder(ensure_ascii=False).encode
 _SHORT_ESCAPES: Final = {0x08: ord("b"), 0x09: ord("t"), 0x0A: ord("n"), 0x0C: ord("f"), 0x0D: ord("r")}
 
 
@@ -208,16 +209,16 @@ class Languages:
 
     def exactly(self, text: str) -> Rx:
         """The canonical JSON text of one string, quotes included."""
-        return self.pool.literal(json.dumps(text, ensure_ascii=False).encode())
+        return self.pool.literal(_spell(text).encode())
 
     def exactly_one_of(self, texts: Iterable[str]) -> Rx:
         """The canonical JSON text of one of some strings, quotes included."""
-        return self.pool.one_of([json.dumps(text, ensure_ascii=False).encode() for text in texts])
+        return self.pool.one_of([_spell(text).encode() for text in texts])
 
     def after_quote(self, text: str, tail: Rx) -> Rx:
         """The same without the opening quote, and then ``tail``."""
         pool = self.pool
-        return pool.concat(pool.literal(json.dumps(text, ensure_ascii=False)[1:].encode()), tail)
+        return pool.concat(pool.literal(_spell(text)[1:].encode()), tail)
 
     @property
     def _images(self) -> list[Rx]:

@@ -31,18 +31,21 @@ class Spacing:
             line = pool.concat(pool.literal(b"\n"), pool.alt(spaces, tabs))
             space = pool.opt(pool.literal(b" "))
             breaks = pool.alt(space, line)
-        self._breaks = breaks
         self.comma = pool.concat(pool.literal(b","), breaks)
         self.colon = pool.concat(pool.literal(b":"), space)
+        self._brackets: dict[str, Rx] = {}
+        for pair in ("[]", "{}"):
+            opening, closing = (pool.literal(bracket.encode()) for bracket in pair)
+            self._brackets[pair[0]] = pool.concat(opening, breaks)
+            self._brackets[pair[1]] = closing = pool.concat(breaks, closing)
+            self._brackets[pair] = pool.concat(opening, closing)
 
     def opening(self, bracket: str) -> Rx:
-        return self.pool.concat(self.pool.literal(bracket.encode()), self._breaks)
+        return self._brackets[bracket]
 
     def closing(self, bracket: str) -> Rx:
-        return self.pool.concat(self._breaks, self.pool.literal(bracket.encode()))
+        return self._brackets[bracket]
 
     def empty(self, brackets: str) -> Rx:
         """An array or object without content."""
-        return self.pool.concat(
-            self.pool.literal(brackets[0].encode()), self._breaks, self.pool.literal(brackets[1].encode())
-        )
+        return self._brackets[brackets]

@@ -21,6 +21,8 @@ __all__ = ["MAX_TERMS", "NativePool"]
 
 MAX_TERMS: Final = 700_000
 """Terms of one pool, about 100 bytes each."""
+_CREDIT: Final = 256
+"""Fuel for work outside of a pool that is owed at most: a call for every unit would cost more than the work."""
 _ABI = 2
 _NONE, _EMPTY = 0, 1
 _INFINITE = 1 << 62
@@ -136,6 +138,7 @@ class NativePool:
         """One byte, whichever."""
         self.all: int = self._c.all(handle)
         """Every string of bytes."""
+        self._owed = 0  # fuel for work outside of the pool that is not taken yet
         self._chars: dict[tuple[tuple[int, int], ...], int] = {}
         self._text = _NONE
         self._room: ctypes.Array[ctypes.c_char] | None = None
@@ -175,7 +178,7 @@ class NativePool:
     @property
     def fuel_left(self) -> int:
         """Operations that are left; negative once one was refused."""
-        left: int = self._c.fuel(self.handle)
+        left: int = self._c.fuel(self.handle) - self._owed
         return left
 
     @property
@@ -190,13 +193,17 @@ class NativePool:
         return held
 
     def spend(self, amount: int) -> None:
-        """Take fuel for work done outside of the pool."""
-        if self._c.spend(self.handle, amount) < 0:
-            self._refuse(_FUEL)
+        """Take fuel for work done outside of the pool; small amounts are taken a few at a time."""
+        self._owed += amount
+        if self._owed >= _CREDIT:
+            owed, self._owed = self._owed, 0
+            if self._c.spend(self.handle, owed) < 0:
+                self._refuse(_FUEL)
 
     def refill(self, amount: int, limit: str) -> None:
         """Allow ``amount`` operations from now on; ``limit`` is the name that a refusal gives."""
         self._c.refill(self.handle, amount)
+        self._owed = 0
         self._limit = limit
 
     def truncated(self, count: int) -> NativePool:
