@@ -1,8 +1,7 @@
 """Compiled grammars by what they were made from: each made once, by one thread, while the others wait.
 
 Failures are remembered too, so a hostile constraint costs its work once; a bug is not, it is raised to all who
-wait.
-Bounded in entries and in bytes, the least recently used goes first. It does not know what a constraint is.
+wait. Bounded in entries and in bytes, the least recently used goes first. It does not know what a constraint is.
 """
 
 from __future__ import annotations

@@ -3,10 +3,13 @@
 // A pool is an opaque pointer. Functions that give a term, a count or a truth give it as a number of at least 0, and
 // minus a Refusal::Code where they refuse. Terms are checked here, sizes by the caller.
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <new>
+#include <vector>
 
+#include "term_archive.h"
 #include "term_pool.h"
 
 using radixrt::Arc;
@@ -78,7 +81,7 @@ void to_bytes(const ByteSet &set, uint8_t *mask) {
 extern "C" {
 
 // The version of this interface; the Python side refuses any other.
-int32_t radixrt_pool_abi(void) { return 2; }
+int32_t radixrt_pool_abi(void) { return 3; }
 
 // Null if there is no memory.
 void *radixrt_pool_new(int64_t fuel, int32_t max_terms) {
@@ -260,6 +263,31 @@ int32_t radixrt_pool_byte_classes(void *handle, const Term *terms, int64_t count
             out += 32;
         }
         return blocks.size();
+    });
+}
+
+// --- archives ---
+
+// Writes the records of some terms, at most `room` words, and their numbers; returns how many words there are.
+int64_t radixrt_pool_archive(void *handle, const Term *terms, int64_t count, int32_t *out, int64_t room,
+                             int32_t *numbers) {
+    return guarded([&]() -> int64_t {
+        Pool &pool = pool_of(handle);
+        check(pool, terms, count);
+        std::vector<int32_t> words, found;
+        radixrt::archive_terms(pool, terms, static_cast<size_t>(count), words, found);
+        std::copy_n(words.begin(), std::min<int64_t>(room, static_cast<int64_t>(words.size())), out);
+        std::copy(found.begin(), found.end(), numbers);
+        return static_cast<int64_t>(words.size());
+    });
+}
+// Reads such records. Writes the terms by number, into room for `count / 3 + 2` of them, as many as there can be; returns
+// how many there are.
+int32_t radixrt_pool_restore(void *handle, const int32_t *words, int64_t count, Term *out) {
+    return guarded([&]() -> int32_t {
+        const std::vector<Term> terms = radixrt::restore_terms(pool_of(handle), words, static_cast<size_t>(count));
+        std::copy(terms.begin(), terms.end(), out);
+        return static_cast<int32_t>(terms.size());
     });
 }
 

@@ -117,6 +117,8 @@ class Pool {
     ByteSet set_of(Term t) const;                 // of a SET
     int64_t low_count(Term t) const { return long_at(t, 1); }   // of a REPEAT
     int64_t high_count(Term t) const { return long_at(t, 3); }
+    int32_t watched_index(Term t) const { return words(t)[0]; }    // of a BEHIND
+    bool watched_yes(Term t) const { return words(t)[1] != 0; }
 
     // --- questions (derivatives.cpp, term_questions.cpp) ---
     Arcs arcs(Term term, uint64_t flags = 0);  // the derivatives; valid for the life of the pool

@@ -21,9 +21,8 @@ __all__ = ["MAX_TERMS", "NativePool"]
 
 MAX_TERMS: Final = 700_000
 """Terms of one pool, about 100 bytes each."""
-_CREDIT: Final = 256
-"""Fuel for work outside of a pool that is owed at most: a call for every unit would cost more than the work."""
-_ABI = 2
+_CREDIT: Final = 256  # fuel owed for work outside of a pool: a call for every unit would cost more than the work
+_ABI = 3
 _NONE, _EMPTY = 0, 1
 _INFINITE = 1 << 62
 _FUEL, _TERMS, _SENSITIVE, _ARGUMENT, _MEMORY, _WATCHED = range(-1, -7, -1)
@@ -155,10 +154,11 @@ class NativePool:
     def _got(self, result: int) -> int:
         """A result that was checked, or the exception it stands for."""
         if result < 0:
-            self._refuse(result)
+            self.refuse(result)
         return result
 
-    def _refuse(self, code: int) -> NoReturn:
+    def refuse(self, code: int) -> NoReturn:
+        """Raise what a negative result of a native call on this pool stands for."""
         if code == _FUEL:
             raise UnsupportedConstraint(
                 f"the constraint needs more work than the limit {self._limit} allows", keyword=self._limit
@@ -198,7 +198,7 @@ class NativePool:
         if self._owed >= _CREDIT:
             owed, self._owed = self._owed, 0
             if self._c.spend(self.handle, owed) < 0:
-                self._refuse(_FUEL)
+                self.refuse(_FUEL)
 
     def refill(self, amount: int, limit: str) -> None:
         """Allow ``amount`` operations from now on; ``limit`` is the name that a refusal gives."""
@@ -232,7 +232,7 @@ class NativePool:
     def literal(self, data: bytes) -> int:
         """Exactly these bytes."""
         found: int = self._c.literal(self.handle, data, len(data))
-        return found if found >= 0 else self._refuse(found)
+        return found if found >= 0 else self.refuse(found)
 
     def one_of(self, strings: Sequence[bytes]) -> int:
         """Exactly one of these strings, shaped like a trie, so that thousands cost no more than their bytes."""
@@ -262,7 +262,7 @@ class NativePool:
             found = self._c.concat2(self.handle, *terms)
         else:
             found = self._c.concat(self.handle, _packed(terms), len(terms))
-        return found if found >= 0 else self._refuse(found)
+        return found if found >= 0 else self.refuse(found)
 
     def alt(self, *terms: int) -> int:
         """Any of them."""
@@ -271,7 +271,7 @@ class NativePool:
             found = self._c.alt2(self.handle, *terms)
         else:
             found = self._c.alt(self.handle, _packed(terms), len(terms))
-        return found if found >= 0 else self._refuse(found)
+        return found if found >= 0 else self.refuse(found)
 
     def and_(self, *terms: int) -> int:
         """All of them."""
@@ -345,12 +345,12 @@ class NativePool:
     def nullable(self, term: int, flags: int = 0) -> bool:
         """Whether ``term`` matches when nothing more is read."""
         found: int = self._c.nullable(self.handle, term, flags)
-        return found > 0 if found >= 0 else self._refuse(found)
+        return found > 0 if found >= 0 else self.refuse(found)
 
     def is_sensitive(self, term: int) -> bool:
         """Whether what it matches depends on what stands around it; ``closed`` makes it ordinary."""
         found: int = self._c.sensitive(self.handle, term)
-        return found > 0 if found >= 0 else self._refuse(found)
+        return found > 0 if found >= 0 else self.refuse(found)
 
     def shortest(self, term: int) -> int:
         """A lower bound on the length of its strings in bytes."""
@@ -359,7 +359,7 @@ class NativePool:
     def longest(self, term: int) -> int:
         """An upper bound on the length of its strings in bytes."""
         found: int = self._c.longest(self.handle, term)
-        return found if found >= 0 else self._refuse(found)
+        return found if found >= 0 else self.refuse(found)
 
     def arcs(self, term: int, flags: int = 0) -> tuple[tuple[int, int], ...]:
         """The derivatives of ``term``: disjoint sets of bytes (256-bit masks), each with the term that remains."""
