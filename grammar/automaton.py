@@ -7,7 +7,6 @@ are not in the rows: each matcher has its own. Nothing here knows where a text b
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 
@@ -18,9 +17,9 @@ from radixrt.errors import RadixrtError
 from radixrt.grammar.limits import GrammarLimits
 from radixrt.grammar.machine import DEAD
 from radixrt.grammar.native_runner import NativeRunner, fill_rows
+from radixrt.grammar.row_set import MaskRow
 from radixrt.grammar.runner import Runner
 from radixrt.grammar.vocab import Vocabulary
-from radixrt.kernels.cpu.machine import RowJob
 
 __all__ = ["Automaton", "Row", "free_row", "prepare_rows"]
 
@@ -28,6 +27,8 @@ Row = npt.NDArray[np.uint32]
 """Bits of allowed tokens, read-only, ``Vocabulary.words`` long."""
 
 _PIECE = 64
+_STATE_BYTES = 200
+"""What it costs, about, to remember the row of one state."""
 
 
 class Automaton:
@@ -43,8 +44,8 @@ class Automaton:
         self._runner = runner
         self._limits = limits
         self._lock = threading.RLock()
-        self._rows: OrderedDict[int, Row] = OrderedDict()
-        self._room = max(1, limits.mask_cache_bytes // (4 * vocab.words))
+        self._rows: dict[int, MaskRow] = {}
+        self._distinct: set[bytes] = set()
 
     @property
     def is_full(self) -> bool:
@@ -55,7 +56,7 @@ class Automaton:
     def nbytes(self) -> int:
         """Memory of the rows and tables, about."""
         with self._lock:
-            return self._runner.nbytes + 4 * self.vocab.words * len(self._rows)
+            return self._runner.nbytes + self._row_bytes()
 
     def fresh(self) -> Automaton:
         """The same grammar before anything was read; shares nothing that grows."""
@@ -108,6 +109,10 @@ class Automaton:
 
     def row(self, state: int) -> Row:
         """The tokens that ``state`` allows."""
+        return self.mask_row(state).bits
+
+    def mask_row(self, state: int) -> MaskRow:
+        """The same, with the digest by which equal rows are known."""
         row = self._rows.get(state)
         if row is None:
             with self._lock:
@@ -124,7 +129,7 @@ class Automaton:
         with self._lock:
             missing = [state for state in dict.fromkeys(states) if state not in self._rows]
             fresh = dict(zip(missing, self._runner.rows(missing), strict=True))
-            result = [fresh[state] if state in fresh else self._rows[state] for state in states]
+            result = [(fresh[state] if state in fresh else self._rows[state]).bits for state in states]
             for state, row in fresh.items():
                 self._keep(state, row)
         return result
@@ -138,11 +143,15 @@ class Automaton:
         with self._lock:
             return self._runner.below(state, node)
 
-    def _keep(self, state: int, row: Row) -> None:
-        row.setflags(write=False)
+    def _row_bytes(self) -> int:
+        return 4 * self.vocab.words * len(self._distinct) + _STATE_BYTES * len(self._rows)
+
+    def _keep(self, state: int, row: MaskRow) -> None:
         self._rows[state] = row
-        if len(self._rows) > self._room:  # the oldest goes first: it is cheap to make again
-            self._rows.popitem(last=False)
+        self._distinct.add(row.digest)
+        if self._row_bytes() > self._limits.mask_cache_bytes:  # all of them are cheap to make again
+            self._rows = {state: row}
+            self._distinct = {row.digest}
 
 
 def prepare_rows(wanted: Mapping[Automaton, Sequence[int]]) -> None:
@@ -153,20 +162,24 @@ def prepare_rows(wanted: Mapping[Automaton, Sequence[int]]) -> None:
     with ExitStack() as held:
         for automaton in sorted(wanted, key=id):
             held.enter_context(automaton._lock)
-        jobs: list[RowJob] = []
-        owners: list[tuple[Automaton, int]] = []
+        owners: list[tuple[Automaton, NativeRunner, int]] = []
         for automaton, states in wanted.items():
             missing = [state for state in dict.fromkeys(states) if state not in automaton._rows]
             if isinstance(automaton._runner, NativeRunner):
-                jobs += map(automaton._runner.job, missing)
-                owners += [(automaton, state) for state in missing]
+                owners += [(automaton, automaton._runner, state) for state in missing]
             else:
                 _prepare_by_hand(automaton, missing)
-        if not jobs:
+        if not owners:
             return
-        for (automaton, state), job, done in zip(owners, jobs, fill_rows(jobs), strict=True):
-            if done:
-                automaton._keep(state, job.row)
+        words = max(automaton.vocab.words for automaton in wanted)
+        room = np.zeros((len(owners), words), np.uint32)
+        jobs = [
+            runner.job(state, bits[: automaton.vocab.words])
+            for (automaton, runner, state), bits in zip(owners, room, strict=True)
+        ]
+        for (automaton, runner, state), job, digest in zip(owners, jobs, fill_rows(jobs), strict=True):
+            if digest is not None:
+                automaton._keep(state, runner.kept(job.row, digest))
 
 
 def _prepare_by_hand(automaton: Automaton, missing: Sequence[int]) -> None:

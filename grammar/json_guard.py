@@ -212,20 +212,14 @@ class JsonGuard:
 
         ``inside`` a string, only those with a quote count: the others do not leave it.
         """
+        if not self._demands:
+            return self._tokens.alive(kind, self.automaton.mask_row(state), inside=inside)
         known = self._alive.get((state, kind))
         if known is None:
-            listed: tuple[int, ...] = getattr(self._tokens, kind)
             token_bytes = self.automaton.vocab.token_bytes
-            if inside:
-                least = 2 if kind == "quote_last" else 1  # the first one ends the string
-                listed = tuple(token for token in listed if (token_bytes(token) or b"").count(b'"') >= least)
-            if self._demands:
-                exits = self._ends.exits(state)
-                known = tuple(token for token in listed if (token_bytes(token) or b"\xff")[0] in exits)
-            else:
-                row = self.automaton.row(state)
-                ids = np.array(listed, np.int64)
-                known = tuple(ids[(row[ids >> 5] >> (ids & 31).astype(np.uint32)) & 1 != 0].tolist())
+            exits = self._ends.exits(state)
+            listed = self._tokens.listed(kind, inside=inside)
+            known = tuple(token for token in listed if (token_bytes(token) or b"\xff")[0] in exits)
             if len(self._alive) >= _MAX_KNOWN:
                 self._alive.clear()
             self._alive[state, kind] = known

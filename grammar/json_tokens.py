@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from radixrt.grammar.row_set import MaskRow
 from radixrt.grammar.seen_keys import Ranges, by_next_byte
 from radixrt.grammar.vocab import Vocabulary
 
@@ -30,6 +31,7 @@ _INNER_END = re.compile(rb"[\]}]|[0-9][ \t\n\r,\]}]|true|false|null")  # where w
 _SCALAR_LAST = re.compile(rb"[\[,: \t\n\r](?:-?[0-9][0-9.eE+\-]*|-|t(?:ru?)?|f(?:a(?:ls?)?)?|n(?:ul?)?)$")
 _QUOTE_LAST = re.compile(rb'[\[{,: \t\n\r]"$')
 _OPENING = re.compile(rb"[\[{][^\]}]*[^\]} \t\n\r\[{]$")
+_MAX_KNOWN: Final = 65_536  # rows and kinds whose tokens are remembered
 _HIGHEST = b"\xff"  # above any byte of a text
 _SHORT_ESCAPES: Final = {8: b"b", 9: b"t", 10: b"n", 12: b"f", 13: b"r"}
 
@@ -106,7 +108,7 @@ class _Sorted:
 
 
 class JsonTokens:
-    """One per vocabulary; immutable.
+    """One per vocabulary; shared between threads.
 
     ``repeating``: tokens in which one string stands between quotes twice. ``closing``: tokens that end a string and
     hold another one whole. ``ending``: tokens in which an array or object may end. ``whole``: tokens that hold one
@@ -142,6 +144,33 @@ class JsonTokens:
             if data[0] in _DELIMITERS:
                 self.delimiting[i >> 5] |= np.uint32(1 << (i & 31))
         self.delimiting.flags.writeable = False
+        self._vocab = vocab
+        self._inside: dict[str, tuple[int, ...]] = {}
+        self._alive: dict[tuple[bytes, str, bool], tuple[int, ...]] = {}
+
+    def listed(self, kind: str, *, inside: bool) -> tuple[int, ...]:
+        """The tokens of the attribute ``kind``; ``inside`` a string only those with a quote: none else leaves it."""
+        every: tuple[int, ...] = getattr(self, kind)
+        if not inside:
+            return every
+        known = self._inside.get(kind)
+        if known is None:
+            least = 2 if kind == "quote_last" else 1  # the first one ends the string
+            quoted = (token for token in every if (self._vocab.token_bytes(token) or b"").count(b'"') >= least)
+            known = self._inside[kind] = tuple(quoted)
+        return known
+
+    def alive(self, kind: str, row: MaskRow, *, inside: bool) -> tuple[int, ...]:
+        """Those of ``listed`` that a row allows. Remembered by row, which many states of many grammars share."""
+        key = (row.digest, kind, inside)
+        known = self._alive.get(key)
+        if known is None:
+            bits = row.bits
+            known = tuple([i for i in self.listed(kind, inside=inside) if bits.item(i >> 5) >> (i & 31) & 1])
+            if len(self._alive) >= _MAX_KNOWN:
+                self._alive = {}
+            self._alive[key] = known
+        return known
 
     def holding(self, text: bytes, *, tight: bool = False) -> frozenset[int]:
         """The tokens in which a quote, ``text`` and a quote may stand (``tight``: or a quote and its beginning)."""

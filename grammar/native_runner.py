@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from radixrt.grammar.limits import GrammarLimits
+from radixrt.grammar.row_set import MaskRow
 from radixrt.grammar.terminal_rows import SharedRows
 from radixrt.grammar.vocab import Vocabulary
-from radixrt.kernels.cpu.machine import Bounds, NativeMachine, NativeRules, RowJob, address_of, fill_rows
+from radixrt.kernels.cpu.machine import Bounds, NativeMachine, NativeRules, RowJob, RowRoom, fill_rows
 
 __all__ = ["NativeRunner", "fill_rows"]
 
@@ -29,9 +30,7 @@ class NativeRunner:
         self._shared = shared
         self._tries = vocab.trie.native
         self._fuel = limits.step_fuel
-        # One buffer whose address is known saves half of what a row costs on this side.
-        self._scratch: npt.NDArray[np.uint32] = np.zeros(vocab.words, np.uint32)
-        self._scratch_address = address_of(self._scratch, self._tries)
+        self._room = RowRoom(self._tries, vocab.words)
         self.start = machine.start
 
     @classmethod
@@ -68,15 +67,15 @@ class NativeRunner:
         """The bytes that follow with certainty and the state after them."""
         return self._machine.forced(state, self._fuel, _LIMIT)
 
-    def rows(self, states: Sequence[int]) -> list[npt.NDArray[np.uint32]]:
-        """Bits of the tokens that each state allows."""
+    def rows(self, states: Sequence[int]) -> list[MaskRow]:
+        """The tokens that each state allows."""
         return [self.row(state) for state in states]
 
-    def row(self, state: int) -> npt.NDArray[np.uint32]:
-        """The bits of one state."""
-        self._scratch.fill(0)
-        self._machine.add_row_at(self._tries, self._shared.native, state, self._scratch_address, self._fuel, _LIMIT)
-        return self._scratch.copy()
+    def row(self, state: int) -> MaskRow:
+        """The tokens that one state allows."""
+        room = self._room
+        digest = self._machine.write_row(room, self._shared.native, state, self._fuel, _LIMIT)
+        return self._shared.whole.kept(room.row, digest)
 
     def below(self, state: int, node: int) -> npt.NDArray[np.uint32]:
         """The tokens below a node of the trie whose further bytes are allowed."""
@@ -84,7 +83,10 @@ class NativeRunner:
         self._machine.add_below(self._tries, state, node, row, self._fuel, _LIMIT)
         return row
 
-    def job(self, state: int) -> RowJob:
-        """The making of one row, for ``fill_rows``."""
-        row = np.zeros(self._vocab.words, np.uint32)
-        return RowJob(self._machine, self._tries, self._shared.native, state, row, self._fuel)
+    def job(self, state: int, room: npt.NDArray[np.uint32]) -> RowJob:
+        """The making of one row in ``room``, for ``fill_rows``."""
+        return RowJob(self._machine, self._tries, self._shared.native, state, room, self._fuel)
+
+    def kept(self, bits: npt.NDArray[np.uint32], digest: bytes) -> MaskRow:
+        """A row that ``fill_rows`` made."""
+        return self._shared.whole.kept(bits, digest)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from radixrt.grammar.limits import GrammarLimits
 from radixrt.grammar.machine import DEAD, Machine
+from radixrt.grammar.row_set import MaskRow, digest_of
 from radixrt.grammar.rules import Grammar
 from radixrt.grammar.rx import Rx
 from radixrt.grammar.terminal_rows import SharedRows, TerminalRow
@@ -88,18 +89,18 @@ class PythonRunner:
             at = machine.step(at, data[-1])
         return bytes(data), self._crossing(at)
 
-    def rows(self, states: Sequence[int]) -> list[Row]:
-        """Bits of the tokens that each state allows, all walked together."""
+    def rows(self, states: Sequence[int]) -> list[MaskRow]:
+        """The tokens that each state allows, all walked together."""
         self._refuel()
         walks = []
         for state in states:
             row = np.zeros(self._vocab.words, np.uint32)
             walks.append(TrieWalk(self._vocab.trie, row, self._starts(state >> 1, row)))
         self._walk(walks)
-        return [walk.row for walk in walks]
+        return [self._shared.whole.kept(walk.row, digest_of(walk.row)) for walk in walks]
 
-    def row(self, state: int) -> Row:
-        """The bits of one state."""
+    def row(self, state: int) -> MaskRow:
+        """The tokens that one state allows."""
         return self.rows([state])[0]
 
     def below(self, state: int, node: int) -> Row:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from radixrt.grammar.limits import GrammarLimits
 from radixrt.grammar.native_runner import NativeRunner
 from radixrt.grammar.python_runner import PythonRunner
+from radixrt.grammar.row_set import MaskRow
 from radixrt.grammar.rules import Grammar
 from radixrt.grammar.terminal_rows import SharedRows
 from radixrt.grammar.vocab import Vocabulary
@@ -52,10 +53,10 @@ class Runner(Protocol):
         """The bytes that follow with certainty and the state after them; stops where the text may end, and before
         bytes that no text holds."""
 
-    def row(self, state: int) -> npt.NDArray[np.uint32]:
-        """Bits of the tokens that a state allows, ``Vocabulary.words`` long."""
+    def row(self, state: int) -> MaskRow:
+        """The tokens that a state allows, ``Vocabulary.words`` long; equal rows are one row."""
 
-    def rows(self, states: Sequence[int]) -> list[npt.NDArray[np.uint32]]:
+    def rows(self, states: Sequence[int]) -> list[MaskRow]:
         """The same for several states, all computed together where that is cheaper."""
 
     def below(self, state: int, node: int) -> npt.NDArray[np.uint32]:

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from radixrt.grammar.row_set import RowSet
 from radixrt.kernels.cpu.machine import NativeSharedRows
 
 __all__ = ["SharedRows", "TerminalRow"]
@@ -39,9 +40,13 @@ class TerminalRow(NamedTuple):
 
 
 class SharedRows:
-    """Terminal rows of one vocabulary by fingerprint of the terminal, bounded in bytes. Thread-safe."""
+    """Terminal rows of one vocabulary by fingerprint of the terminal, bounded in bytes. Thread-safe.
+
+    ``whole``: the rows of states, each distinct one once, whichever grammars use it.
+    """
 
     def __init__(self, max_bytes: int) -> None:
+        self.whole = RowSet()
         self._max_bytes = max_bytes
         self._lock = threading.Lock()
         self._rows: OrderedDict[bytes, TerminalRow] = OrderedDict()

@@ -30,17 +30,19 @@ __all__ = [
     "NativeRules",
     "NativeSharedRows",
     "RowJob",
+    "RowRoom",
     "address_of",
     "fill_rows",
 ]
 
 DEAD: Final = -1
 _UNKNOWN = -2
-_ABI = 1
+_ABI = 2
 _FUEL, _TERMS, _ARGUMENT, _MEMORY = 1, 2, 4, 5
 _STATES, _CONFIGURATIONS = 17, 18
 _UNSATISFIABLE, _LEFT_RECURSIVE = 33, 34
 _MAX_FORCED_BYTES = 4096
+_DIGEST_BYTES = 16
 _p, _i32, _i64, _bytes = ctypes.c_void_p, ctypes.c_int32, ctypes.c_int64, ctypes.c_char_p
 # name: (arguments, result, whether it may take long and should run without the interpreter's lock)
 _FUNCTIONS: Final[dict[str, tuple[tuple[Any, ...], Any, bool]]] = {
@@ -63,7 +65,7 @@ _FUNCTIONS: Final[dict[str, tuple[tuple[Any, ...], Any, bool]]] = {
     "machine_exits": ((_p, _i64, _i32, _p), _i32, True),
     "machine_forced": ((_p, _i64, _p, _p, _i64, _p), _i32, True),
     "machine_below": ((_p, _p, _i64, _i32, _i32, _p), _i32, True),
-    "machine_row": ((_p, _p, _p, _i64, _i32, _p), _i32, True),
+    "machine_row": ((_p, _p, _p, _i64, _i32, _p, _p), _i32, True),
     "machine_rows": ((_p, _i32), None, True),
 }
 
@@ -219,7 +221,7 @@ class NativeMachine:
         self._bounds = bounds
         self._pool = pool  # what the machine works on; None: it has one of its own
         self._try_run = self._c.machine_try_run
-        self._add_row = self._c.machine_row
+        self._write_row = self._c.machine_row
         self.start: int = self._c.machine_start(handle)
         weakref.finalize(self, self._c.machine_delete, handle)
 
@@ -284,19 +286,26 @@ class NativeMachine:
         address = address_of(row, tries)
         _check(self._c.machine_below(self.handle, tries.handle, fuel, state, node, address), limit, self._bounds)
 
-    def add_row(
-        self, tries: NativeTries, shared: NativeSharedRows, state: int, row: Row, fuel: int, limit: str
-    ) -> None:
-        """Add to ``row`` the tokens that ``state`` allows."""
-        self.add_row_at(tries, shared, state, address_of(row, tries), fuel, limit)
-
-    def add_row_at(
-        self, tries: NativeTries, shared: NativeSharedRows, state: int, address: int, fuel: int, limit: str
-    ) -> None:
-        """The same for a row whose ``address_of`` is known."""
-        status = self._add_row(self.handle, tries.handle, shared.handle, fuel, state, address)
+    def write_row(self, room: RowRoom, shared: NativeSharedRows, state: int, fuel: int, limit: str) -> bytes:
+        """Write the tokens that ``state`` allows into ``room``; return the digest of that row, the same for equal
+        rows of this process and for no others."""
+        status = self._write_row(
+            self.handle, room.tries.handle, shared.handle, fuel, state, room.address, room.digest_address
+        )
         if status:
             _check(status, limit, self._bounds)
+        return room.digest.raw
+
+
+class RowRoom:
+    """Room for one mask row and its digest, whose addresses are known: that is half of what a call costs."""
+
+    def __init__(self, tries: NativeTries, words: int) -> None:
+        self.tries = tries
+        self.row: Row = np.zeros(words, np.uint32)  # what is beyond the tokens of the tries stays zero
+        self.digest = ctypes.create_string_buffer(_DIGEST_BYTES)
+        self.address = address_of(self.row, tries)
+        self.digest_address = ctypes.addressof(self.digest)
 
 
 def address_of(row: Row, tries: NativeTries) -> int:
@@ -308,7 +317,7 @@ def address_of(row: Row, tries: NativeTries) -> int:
 
 
 class RowJob(NamedTuple):
-    """One row to add to, of any machine."""
+    """One row to write, of any machine; ``row`` has the room."""
 
     machine: NativeMachine
     tries: NativeTries
@@ -325,18 +334,19 @@ class _Job(ctypes.Structure):
         ("shared", _p),
         ("row", _p),
         ("fuel", _i64),
+        ("digest", ctypes.c_uint64 * 2),
         ("state", _i32),
         ("status", _i32),
     )
 
 
-def fill_rows(jobs: Sequence[RowJob]) -> list[bool]:
-    """Do all in one native call. False for those that cost too much: whoever does one alone learns why."""
-    table = (_Job * len(jobs))(
-        *(
-            _Job(machine.handle, tries.handle, shared.handle, address_of(row, tries), fuel, state, 0)
-            for machine, tries, shared, state, row, fuel in jobs
-        )
-    )
+def fill_rows(jobs: Sequence[RowJob]) -> list[bytes | None]:
+    """Do all in one native call. The digests of the rows; None for those that cost too much: whoever does one alone
+    learns why.
+    """
+    table = (_Job * len(jobs))()
+    for entry, (machine, tries, shared, state, row, fuel) in zip(table, jobs, strict=True):
+        entry.machine, entry.tries, entry.shared = machine.handle, tries.handle, shared.handle
+        entry.row, entry.fuel, entry.state = address_of(row, tries), fuel, state
     _functions().machine_rows(table, len(jobs))
-    return [done.status == 0 for done in table]
+    return [None if done.status else bytes(done.digest) for done in table]

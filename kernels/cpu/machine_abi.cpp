@@ -3,12 +3,14 @@
 // Errors come back as codes (`Status`). States cross as `2 * number + accepting`, so that nobody has to ask whether
 // the text may end. A machine belongs to one thread at a time; tries and shared rows may be used by many.
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <new>
 
 #include "grammar_machine.h"
 #include "grammar_rules.h"
+#include "row_digest.h"
 #include "token_rows.h"
 #include "token_trie.h"
 
@@ -48,18 +50,19 @@ int32_t guarded(Work work) {
 
 extern "C" {
 
-// One row to fill. `status` is an output.
+// One row to write. `digest` and `status` are outputs.
 struct radixrt_row_job {
     void *machine;
     void *tries;
     void *shared;
     uint32_t *row;
     int64_t fuel;
+    uint64_t digest[2];  // equal for equal rows
     int32_t state;
     int32_t status;
 };
 
-int32_t radixrt_machine_abi(void) { return 1; }
+int32_t radixrt_machine_abi(void) { return 2; }
 
 // --- vocabularies and rows that are shared ---
 
@@ -195,13 +198,19 @@ int32_t radixrt_machine_below(void *machine, void *tries, int64_t fuel, int32_t 
     });
 }
 
-// The tokens that a state allows.
-int32_t radixrt_machine_row(void *machine, void *tries, void *shared, int64_t fuel, int32_t state, uint32_t *row) {
+// Write the tokens that a state allows, and the digest of that row: two words.
+int32_t radixrt_machine_row(void *machine, void *tries, void *shared, int64_t fuel, int32_t state, uint32_t *row,
+                            uint64_t *digest) {
     Runner &runner = *static_cast<Runner *>(machine);
     if (!runner.knows(state)) return BAD_ARGUMENT;
     return guarded([&] {
+        const TokenTries &all = *static_cast<TokenTries *>(tries);
         runner->pool().refill(fuel);
-        runner.rows.compose(*static_cast<TokenTries *>(tries), *static_cast<SharedRows *>(shared), state >> 1, row);
+        std::fill_n(row, all.words, 0);
+        runner.rows.compose(all, *static_cast<SharedRows *>(shared), state >> 1, row);
+        const HashKey found = row_digest(row, all.words);
+        digest[0] = found.low;
+        digest[1] = found.high;
         return OK;
     });
 }
@@ -210,7 +219,8 @@ int32_t radixrt_machine_row(void *machine, void *tries, void *shared, int64_t fu
 void radixrt_machine_rows(radixrt_row_job *jobs, int32_t count) {
     for (int32_t i = 0; i < count; ++i) {
         radixrt_row_job &job = jobs[i];
-        job.status = radixrt_machine_row(job.machine, job.tries, job.shared, job.fuel, job.state, job.row);
+        job.status = radixrt_machine_row(job.machine, job.tries, job.shared, job.fuel, job.state, job.row,
+                                         job.digest);
     }
 }
 

@@ -11,6 +11,8 @@ import pytest
 
 from radixrt.errors import InvalidRequest
 from radixrt.grammar import CompiledGrammar, Compiler, GrammarLimits, Matcher, Vocabulary, fill_masks
+from radixrt.grammar.automaton import Row
+from radixrt.grammar.row_set import RowSet, digest_of
 
 Allowed = Callable[[Matcher], set[int]]
 BruteForce = Callable[[CompiledGrammar, Matcher], set[int]]
@@ -210,15 +212,44 @@ def test_buffers_of_the_wrong_shape_are_named(toy_vocab: Vocabulary, byte_vocab:
         fill_masks([matcher, other], np.zeros((2, words), np.int32))
 
 
-def test_rows_are_shared_and_the_cache_is_bounded(toy_vocab: Vocabulary, allowed_ids: Allowed) -> None:
-    room = 3
-    limits = GrammarLimits(mask_cache_bytes=4 * toy_vocab.words * room)
-    grammar = Compiler(toy_vocab, limits).regex("[ab]{0,40}")
+def test_the_rows_that_a_grammar_keeps_are_bounded(toy_vocab: Vocabulary, allowed_ids: Allowed) -> None:
+    limits = GrammarLimits(mask_cache_bytes=5 * 4 * toy_vocab.words + 600)
+    grammar = Compiler(toy_vocab, limits).regex("".join(map(chr, range(ord("a"), ord("z") + 1))))
     matcher = grammar.matcher()
-    for _ in range(20):
-        assert allowed_ids(matcher)
-        assert matcher.accept(ord("a"))
-    assert len(grammar._current()._rows) == room
+    most = 0
+    for letter in range(ord("a"), ord("z") + 1):
+        assert letter in allowed_ids(matcher)
+        assert matcher.accept(letter)
+        most = max(most, len(grammar._current()._rows))
+    assert most == 3
+
+
+def test_equal_rows_are_one_row_whoever_made_them(toy_vocab: Vocabulary) -> None:
+    compiler = Compiler(toy_vocab)
+
+    def row_after(pattern: str, text: bytes) -> Row:
+        automaton = compiler.regex(pattern)._current()
+        return automaton.row(automaton.advance(automaton.start, text))
+
+    rows = [row_after("(x|y)[ab]*", b"x"), row_after("(x|y)[ab]*", b"yab"), row_after("[ab]*", b"a")]
+    assert rows[0] is rows[1] is rows[2]
+    other = row_after("[ab]*c?", b"a")
+    assert not (rows[0] == other).all()
+    assert len(compiler._shared.whole) == 2
+
+
+def test_nobody_keeps_a_row_that_nobody_uses(toy_vocab: Vocabulary) -> None:
+    rows = RowSet()
+    bits = np.ones(toy_vocab.words, np.uint32)
+    kept = rows.kept(bits, digest_of(bits))
+    bits[0] = 0
+    assert rows.kept(bits, digest_of(bits)).bits is not kept.bits
+    bits[0] = 1
+    assert rows.kept(bits, digest_of(bits)).bits is kept.bits
+    assert not kept.bits.flags.writeable
+    assert len(rows) == 1
+    del kept
+    assert len(rows) == 0
 
 
 def test_a_grammar_that_grew_starts_afresh_while_old_matchers_go_on(
