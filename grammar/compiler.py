@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from radixrt.api import Constraint
@@ -17,6 +18,7 @@ from radixrt.grammar.choices import choices_grammar
 from radixrt.grammar.compile_cache import CompileCache
 from radixrt.grammar.compiled import CompiledGrammar
 from radixrt.grammar.ebnf import ebnf_symbol
+from radixrt.grammar.grammar_store import GrammarStore
 from radixrt.grammar.json_tokens import JsonTokens
 from radixrt.grammar.lark import lark_symbol
 from radixrt.grammar.limits import GrammarLimits
@@ -52,9 +54,10 @@ class Compiler:
 
     ``encode`` gives the canonical tokens of a text in mid-sequence, without special tokens; with it
     ``Matcher.forced_tokens`` can force more than single-choice tokens. ``max_entries`` and ``max_bytes`` bound the
-    cache. Every method raises ``InvalidRequest`` for what is malformed, ``UnsupportedConstraint`` for what cannot
-    be represented exactly or costs too much, ``UnsatisfiableConstraint`` for what no text satisfies; ``param`` is
-    the argument that the constraint came in: ``regex``, ``grammar``, ``schema``, ``choices``, or an option's name.
+    cache; ``cache_dir``, if given, also keeps on disk what took long to compile (``grammar_store``). Every method
+    raises ``InvalidRequest`` for what is malformed, ``UnsupportedConstraint`` for what cannot be represented
+    exactly or costs too much, ``UnsatisfiableConstraint`` for what no text satisfies; ``param`` is the argument
+    that the constraint came in: ``regex``, ``grammar``, ``schema``, ``choices``, or an option's name.
     """
 
     def __init__(
@@ -65,6 +68,7 @@ class Compiler:
         encode: Encode | None = None,
         max_entries: int = 1024,
         max_bytes: int = 512 * 2**20,
+        cache_dir: Path | None = None,
     ) -> None:
         self.vocab = vocab
         self.limits = (limits or GrammarLimits()).validated()
@@ -72,6 +76,7 @@ class Compiler:
         self._shared = SharedRows(self.limits.shared_rows_bytes)
         self._json_tokens = functools.cache(functools.partial(JsonTokens, vocab))
         self._cache = CompileCache(max_entries, max_bytes)
+        self._store = None if cache_dir is None else GrammarStore(cache_dir, vocab, self.limits)
 
     # --- kinds of constraints ------------------------------------------------------------------------------------
 
@@ -219,7 +224,7 @@ class Compiler:
     def _compiled(self, key: _Key, build: Callable[[], Grammar], free: bool) -> CompiledGrammar:
         try:
             return CompiledGrammar(
-                build(),
+                build() if self._store is None or free else self._store.get(key, build),
                 self.vocab,
                 self.limits,
                 self._shared,
