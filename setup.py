@@ -8,6 +8,7 @@ The step is optional: without a working C++17 compiler the installation succeeds
 from __future__ import annotations
 
 import os
+import platform
 import shlex
 import shutil
 import subprocess
@@ -20,9 +21,22 @@ from setuptools.errors import CompileError
 
 SOURCES = sorted(str(path) for path in Path("kernels/cpu").glob("*.cpp"))
 HEADERS = sorted(str(path) for path in Path("kernels/cpu").glob("*.h"))
-FLAGS = ["-std=c++17", "-O3", "-fPIC", "-Wall", "-Wextra"]
-# A source that is written for one instruction set gets its flags here.
-SOURCE_FLAGS: dict[str, list[str]] = {}
+# No compiler may fuse products and sums where the source does not say so: results must not depend on how a loop was
+# unrolled.
+FLAGS = ["-std=c++17", "-O3", "-fPIC", "-Wall", "-Wextra", "-ffp-contract=off"]
+# A source that is written for one instruction set says so at the end of its name and gets its flags here; on other
+# machines it compiles to nothing.
+X86 = platform.machine().lower() in ("x86_64", "amd64")
+INSTRUCTION_SETS = {
+    "_avx2.cpp": ["-mavx2", "-mfma", "-mf16c"],
+    "_avx512.cpp": ["-mavx2", "-mfma", "-mf16c", *(f"-mavx512{part}" for part in ("f", "bw", "dq", "vl", "vnni"))],
+}
+SOURCE_FLAGS: dict[str, list[str]] = {
+    Path(source).name: flags
+    for source in SOURCES
+    for suffix, flags in INSTRUCTION_SETS.items()
+    if X86 and source.endswith(suffix)
+}
 NAME = "radixrt.kernels.cpu.libradixrt_cpu"
 
 
