@@ -25,7 +25,7 @@ from radixrt.grammar.json_schema.shapes import (
 )
 from radixrt.grammar.json_schema.sizes import Sizes
 from radixrt.grammar.json_schema.spacing import Spacing
-from radixrt.grammar.json_schema.values import TYPES, JsonValue, type_of
+from radixrt.grammar.json_schema.values import JsonValue, type_of
 from radixrt.grammar.json_tracker import DUPLICATE
 from radixrt.grammar.rules import Tracks
 from radixrt.grammar.rx import EMPTY, Rx
@@ -107,7 +107,7 @@ class Emitter:
             return self._builder.nothing
         terms: list[Rx] = []
         structured: list[Shape] = []
-        for kind in TYPES:
+        for kind in self._expander.kinds(goal):
             for shape in self._expander.of_goal(goal, kind):
                 if isinstance(shape, ArrayShape | ObjectShape):
                     structured.append(shape)

@@ -77,6 +77,13 @@ class ObjectEmitter:
         self.tracked = tracked
         self.tracks = False
         self.tight = False
+        pool, quote = builder.pool, builder.pool.literal(b'"')
+        self.opening = builder.terminal(pool.concat(spacing.opening("{"), quote))
+        self.comma = builder.terminal(pool.concat(spacing.comma, quote))
+        """A comma and the opening quote of the next name."""
+        self.closing = builder.terminal(spacing.closing("}"))
+        self.empty = builder.terminal(spacing.empty("{}"))
+        self._keys: dict[str, Symbol] = {}
 
     def alternatives(self, shape: ObjectShape) -> list[list[Symbol]]:
         """The ways to spell an object of this shape, each a sequence of symbols."""
@@ -87,7 +94,11 @@ class ObjectEmitter:
 
     def key(self, name: str) -> Symbol:
         """A given name, from behind its opening quote to the start of the value."""
-        return self.builder.terminal(self.languages.after_quote(name, self.spacing.colon))
+        known = self._keys.get(name)
+        if known is None:
+            known = self.builder.terminal(self.languages.after_quote(name, self.spacing.colon))
+            self._keys[name] = known
+        return known
 
     def keys(self, language: Rx) -> Symbol:
         """Any name of a language, likewise."""
@@ -185,26 +196,27 @@ class _Object:
         emitter, shape = self._emitter, self._shape
         if self._others or self._few or (self._any_order and named):
             emitter.tracks = True
+            if emitter.tight:
+                return
             never = emitter.reasoner.is_empty_goal
             open_ = bool(self._others) and not shape.names and not self._few
             for rule in shape.rules:
                 open_ = open_ and not never(rule.additional) and not any(never(goal) for _, goal in rule.patterns)
             # Where members are counted, the last place may be for a required or a demanded name only.
             last_matters = shape.high is not None and bool(shape.somes or (self._any_order and shape.required))
-            emitter.tight = emitter.tight or not open_ or last_matters
+            emitter.tight = not open_ or last_matters
 
     def alternatives(self) -> list[list[Symbol]]:
         if self._hopeless:
             return []
         if self._is_plain():
             return self._plain()
-        builder, spacing = self._builder, self._emitter.spacing
+        emitter = self._emitter
         start = _State(open=frozenset(range(len(self._shape.somes))))
         found = []
         if self._may_end(start):
-            found.append([builder.terminal(spacing.empty("{}"))])
-        opening = builder.terminal(builder.pool.concat(spacing.opening("{"), builder.pool.literal(b'"')))
-        found.append([opening, self._next_of(start)])
+            found.append([emitter.empty])
+        found.append([emitter.opening, self._next_of(start)])
         while self._todo:
             self._define(self._todo.pop())
         return found
@@ -219,10 +231,8 @@ class _Object:
 
     def _plain(self) -> list[list[Symbol]]:
         """The same rules as those of the states, from the last place to the first."""
-        builder, pool, spacing = self._builder, self._builder.pool, self._emitter.spacing
-        quote = pool.literal(b'"')
-        comma = builder.terminal(pool.concat(spacing.comma, quote))
-        closing = builder.terminal(spacing.closing("}"))
+        builder, emitter = self._builder, self._emitter
+        comma, closing = emitter.comma, emitter.closing
         rest, next_ = closing, builder.nothing
         if self._others:
             rest, next_ = builder.declare("rest"), builder.declare("member")
@@ -230,16 +240,16 @@ class _Object:
             builder.define(rest, [comma, next_], [closing])
         for place in range(len(self._listed) - 1, -1, -1):
             member = self._listed[place]
-            taken = [self._emitter.key(member.name), self._emitter.value(member.goal), rest]
+            taken = [emitter.key(member.name), emitter.value(member.goal), rest]
             skipped = [] if member.required or next_ == builder.nothing else [[next_]]
             next_ = builder.declare("member")
             builder.define(next_, taken, *skipped)
             if place > 0:
                 rest = builder.declare("rest")
                 builder.define(rest, [comma, next_], *([[closing]] if place >= self._free_from else []))
-        found = [] if self._free_from else [[builder.terminal(spacing.empty("{}"))]]
+        found = [] if self._free_from else [[emitter.empty]]
         if next_ != builder.nothing:
-            found.append([builder.terminal(pool.concat(spacing.opening("{"), quote)), next_])
+            found.append([emitter.opening, next_])
         return found
 
     def _may_end(self, state: _State) -> bool:
@@ -270,8 +280,7 @@ class _Object:
         """What follows a member: a comma and another one, or the end."""
         known = self._rest.get(state)
         if known is None:
-            builder, spacing = self._builder, self._emitter.spacing
-            known = self._rest[state] = builder.declare("rest")
+            known = self._rest[state] = self._builder.declare("rest")
             ways: list[list[Symbol]] = []
             more = (
                 state.place < len(self._listed)
@@ -280,11 +289,10 @@ class _Object:
                 or self._has_room(state)
             )
             if self._may_go_on(state) and more:
-                comma = builder.terminal(builder.pool.concat(spacing.comma, builder.pool.literal(b'"')))
-                ways.append([comma, self._next_of(state)])
+                ways.append([self._emitter.comma, self._next_of(state)])
             if self._may_end(state):
-                ways.append([builder.terminal(spacing.closing("}"))])
-            builder.define(known, *ways)
+                ways.append([self._emitter.closing])
+            self._builder.define(known, *ways)
         return known
 
     def _define(self, state: _State) -> None:
