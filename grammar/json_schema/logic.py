@@ -15,13 +15,14 @@ from radixrt.grammar.json_schema.algebra import Algebra
 from radixrt.grammar.json_schema.assertions import Alternatives, Assertion, absent
 from radixrt.grammar.json_schema.documents import Library, Schema
 from radixrt.grammar.json_schema.reason import Reasoner
-from radixrt.grammar.json_schema.shapes import ANY_SHAPE, FiniteShape, ObjectShape, Shape
+from radixrt.grammar.json_schema.shapes import ANY_SHAPE, FiniteShape, ObjectShape, Shape, meet
 from radixrt.grammar.json_schema.unevaluated import Tracking, forget
 from radixrt.grammar.json_schema.values import JsonType, JsonValue
 
 __all__ = ["Logic"]
 
 MANY_BRANCHES: Final = 5  # of a oneOf; below, every pair is compared
+MANY_RIVALS: Final = 3  # from so many on it is looked at whether one member tells them apart
 
 
 class _Of(Protocol):
@@ -76,15 +77,21 @@ class Logic:
             if once is not None:
                 return self._algebra.product((context, once), kind)
             rivals_of = _Rivals(sides, self._reasoner)
+
+            def met(shape: Shape, index: int) -> list[int]:
+                """The other branches that the shape has values in common with, as far as can be seen."""
+                rivals = (other for other in rivals_of(shape) if other != index)
+                return [other for other in rivals if self._algebra.product(((shape,), sides[other]), kind)]
+
             found: list[Shape] = []
             for index, side in enumerate(sides):
-                for shape in self._algebra.product((context, side), kind):
-                    others = (
-                        self._of(schemas[other], False, kind)
-                        for other in rivals_of(shape)
-                        if other != index and self._algebra.product(((shape,), sides[other]), kind)
-                    )
-                    found.extend(self._algebra.product(_before((shape,), others), kind))
+                for whole in self._algebra.product((context, side), kind):
+                    many = len(met(whole, index)) >= MANY_RIVALS
+                    for shape in rivals_of.parts(whole) if many else (whole,):
+                        outside = (((shape,), self._of(schemas[other], False, kind)) for other in met(shape, index))
+                        # Each alone leaves little of the shape: the fewer ways there are, the earlier it comes.
+                        cuts = sorted((self._algebra.product(sides, kind) for sides in outside), key=len)
+                        found.extend(self._algebra.product(cuts, kind) if cuts else (shape,))
             return self._algebra.distinct(found)
 
         def fails() -> Alternatives:
@@ -131,44 +138,53 @@ class Logic:
 class _Rivals:
     """Which of many branches a shape may have values in common with.
 
-    Branches are mostly told apart by the value of one required member, so they are looked up by it.
+    Branches are mostly told apart by the value of one member, the pivot, so they are looked up by it.
     """
 
     def __init__(self, sides: list[Alternatives], reasoner: Reasoner) -> None:
         self._reasoner = reasoner
         self._all: Iterable[int] = range(len(sides))
-        self._pivot: str | None = None
-        if len(sides) < MANY_BRANCHES:
-            return
-        choices = [self._choices(side) for side in sides]
-        counts = Counter(name for choice in choices for name in choice)
-        if not counts:
-            return
-        self._pivot = max(counts, key=lambda name: counts[name])
-        self._open = {index for index, choice in enumerate(choices) if self._pivot not in choice}
+        self._pivot = _pivot_of(sides, reasoner) if len(sides) >= MANY_BRANCHES else None
+        self._open: set[int] = set()  # branches in which any value may stand under the pivot
         self._by_key: dict[object, set[int]] = {}
-        for index, choice in enumerate(choices):
-            for key in choice.get(self._pivot, ()):
+        for index, side in enumerate(sides if self._pivot is not None else ()):
+            choices = [self._choices(shape) for shape in side]
+            if None in choices:
+                self._open.add(index)
+            for key in frozenset().union(*(keys for keys in choices if keys is not None)):
                 self._by_key.setdefault(key, set()).add(index)
 
     def __call__(self, shape: Shape) -> Iterable[int]:
-        if self._pivot is None or not isinstance(shape, ObjectShape):
-            return self._all
-        keys = self._reasoner.choices(shape).get(self._pivot)
-        if keys is None:
-            return self._all
-        return sorted(self._open.union(*(self._by_key.get(key, ()) for key in keys)))
+        if isinstance(shape, ObjectShape) and self._pivot in shape.required:
+            keys = self._choices(shape)
+            if keys is not None:
+                return sorted(self._open.union(*(self._by_key.get(key, ()) for key in keys)))
+        return self._all
 
-    def _choices(self, side: Alternatives) -> dict[str, set[object]]:
-        """For names that are required with listed values in every shape of a branch: the keys of these values."""
-        found: dict[str, set[object]] | None = None
-        for shape in side:
-            if not isinstance(shape, ObjectShape):
-                return {}
-            keys = self._reasoner.choices(shape)
-            before = found if found is not None else {name: set() for name in keys}
-            found = {name: before[name] | keys[name] for name in keys if name in before}
-        return found or {}
+    def parts(self, shape: Shape) -> Alternatives:
+        """The shape with the pivot, which has few rivals, and without it."""
+        pivot = self._pivot
+        if pivot is None or not isinstance(shape, ObjectShape) or pivot in shape.required:
+            return (shape,)
+        return (meet(shape, ObjectShape(required=(pivot,))), meet(shape, absent(pivot)))
+
+    def _choices(self, shape: Shape) -> frozenset[object] | None:
+        if self._pivot is None or not isinstance(shape, ObjectShape):
+            return None
+        return self._reasoner.choices(shape, self._pivot)
+
+
+def _pivot_of(sides: list[Alternatives], reasoner: Reasoner) -> str | None:
+    """The name whose values most branches list in all their shapes; of several, one that most of them require."""
+    counts: Counter[str] = Counter()
+    required: Counter[str] = Counter()
+    for side in sides:
+        shapes = [shape for shape in side if isinstance(shape, ObjectShape)]
+        if shapes and len(shapes) == len(side):
+            listed = Counter(name for shape in shapes for name in reasoner.listed_names(shape))
+            counts.update(name for name, count in listed.items() if count == len(shapes))
+            required.update(frozenset(name for shape in shapes for name in shape.required))
+    return max(counts, key=lambda name: (counts[name], required[name]), default=None)
 
 
 def _listed_once(sides: list[Alternatives]) -> Alternatives | None:

@@ -21,6 +21,7 @@ from radixrt.grammar.json_schema.shapes import (
     NumberShape,
     ObjectShape,
     Shape,
+    SomeRule,
     StringShape,
     is_never,
     join_goals,
@@ -188,16 +189,19 @@ class Reasoner:
             for some in shape.somes
         )
 
-    def choices(self, shape: ObjectShape) -> dict[str, frozenset[object]]:
-        """For the required names whose values are listed: the keys of these values."""
-        found: dict[str, frozenset[object]] = {}
-        for name in shape.required:
-            goal = self.under_name(shape, name)
-            values = listed_values(goal)
-            if values is not None:
-                inside = (value for value in values if all(self.satisfies((part,), value) for part in goal))
-                found[name] = frozenset(map(value_key, inside))
-        return found
+    def listed_names(self, shape: ObjectShape) -> list[str]:
+        """The names whose values are listed, should they be there."""
+        names = dict.fromkeys((*shape.required, *(name for rule in shape.rules for name in rule.by_name)))
+        return [name for name in names if listed_values(self.under_name(shape, name)) is not None]
+
+    def choices(self, shape: ObjectShape, name: str) -> frozenset[object] | None:
+        """The keys of the values that may stand under a name, if they are listed."""
+        goal = self.under_name(shape, name)
+        values = listed_values(goal)
+        if values is None:
+            return None
+        inside = (value for value in values if all(self.satisfies((part,), value) for part in goal))
+        return frozenset(map(value_key, inside))
 
     # --- emptiness ------------------------------------------------------------------------------------------
 
@@ -269,4 +273,15 @@ class Reasoner:
                 return True
             if self.is_empty_goal(self.under_name(shape, name)):
                 return True
-        return any(self.is_empty_goal(some.goal) for some in shape.somes)
+        return any(self._is_unmeetable(some, shape) for some in shape.somes)
+
+    def _is_unmeetable(self, some: SomeRule, shape: ObjectShape) -> bool:
+        """Whether no member can be what a demand asks for: of a closed object, none of the names that it has."""
+        if self.is_empty_goal(some.goal):
+            return True
+        closed = next((rule for rule in shape.rules if is_never(rule.additional) and not rule.patterns), None)
+        return closed is not None and not any(
+            self._languages.has(some.language, name)
+            and not self.is_empty_goal(join_goals(self.under_name(shape, name), some.goal))
+            for name in closed.by_name
+        )
