@@ -27,6 +27,7 @@ Row = npt.NDArray[np.uint32]
 """Bits of allowed tokens, read-only, ``Vocabulary.words`` long."""
 
 _PIECE = 64
+_FEW = 4
 _STATE_BYTES = 200
 """What it costs, about, to remember the row of one state."""
 
@@ -62,6 +63,20 @@ class Automaton:
         """The same grammar before anything was read; shares nothing that grows."""
         with self._lock:
             return Automaton(self._runner.fresh(), self.vocab, self._limits)
+
+    def prepare(self) -> None:
+        """Make the first rows, or raise ``UnsupportedConstraint`` where even that is too much.
+
+        Where few bytes can come first, like the quote of a string, what follows them is what is hard.
+        """
+        with self._lock:
+            runner = self._runner
+            self._keep(self.start, runner.early_row(self.start))
+            exits = runner.exits(self.start)
+            if exits.bit_count() <= _FEW:
+                firsts = [bytes((byte,)) for byte in range(256) if exits >> byte & 1]
+                for state in dict.fromkeys(runner.run_many(self.start, firsts)):
+                    self._keep(state, runner.early_row(state))
 
     def advance(self, state: int, data: bytes) -> int:
         """The state after ``data``, or ``DEAD``."""

@@ -44,6 +44,8 @@ class CompiledGrammar:
         self._tracks = grammar.tracks
         self._json_tokens = json_tokens or functools.partial(JsonTokens, vocab)
         self._automaton = Automaton(new_runner(grammar, vocab, limits, shared), vocab, limits)
+        if not free:
+            self._automaton.prepare()
         self._guard: JsonGuard | None = None
 
     def matches(self, text: str | bytes) -> bool:

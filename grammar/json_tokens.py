@@ -149,7 +149,7 @@ class JsonTokens:
         self._alive: dict[tuple[bytes, str, bool], tuple[int, ...]] = {}
 
     def listed(self, kind: str, *, inside: bool) -> tuple[int, ...]:
-        """The tokens of the attribute ``kind``; ``inside`` a string only those with a quote: none else leaves it."""
+        """The tokens of the attribute ``kind``; ``inside`` a string only those with a quote (none else leaves)."""
         every: tuple[int, ...] = getattr(self, kind)
         if not inside:
             return every

@@ -7,7 +7,7 @@ raises into a decoding loop. A failed matcher allows nothing and accepts nothing
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -27,6 +27,7 @@ Encode = Callable[[str], list[int]]
 """The canonical tokens of a text in mid-sequence."""
 
 _T = TypeVar("_T")
+_INT32 = np.dtype(np.int32)
 _CONTEXT_TOKENS = (16, 8, 4)
 _HOLD_BACK = 4
 _MAX_FORCED_TOKENS = 64
@@ -65,6 +66,9 @@ class Matcher:
         self._automaton = automaton
         self._guard = guard
         self._end_ids = tuple(dict.fromkeys(end_ids))
+        self._end_bits = _places_of(self._end_ids)
+        # Only a token that spells something can be in the row of a state.
+        self._spelled_end_bits = _places_of(t for t in self._end_ids if automaton.vocab.spelling(t) is not None)
         self._prefix = prefix
         self._prefix_ids = tuple(prefix_ids)
         self._encode = encode
@@ -193,20 +197,20 @@ class Matcher:
         ``row`` is 1-D contiguous int32 with ``ceil(size / 32)`` words, else ``InvalidRequest``. Padding bits are 0.
         """
         words = self._automaton.vocab.words
-        if row.dtype != np.int32 or row.shape != (words,) or not row.flags.c_contiguous:
+        if row.dtype != _INT32 or row.shape != (words,) or not row.flags.c_contiguous:
             raise InvalidRequest(f"a mask row must be contiguous int32 of {words} words", param="row")
         allowed = self._safely(self._allowed, None)
-        bits = row.view(np.uint32)
         if allowed is None:
-            bits[:] = 0
+            row[:] = 0
             return
+        bits = row.view(np.uint32)
         bits[:] = allowed
-        ends = self._accepting(self._place)
-        for token in self._end_ids:
-            if ends:
-                bits[token >> 5] |= np.uint32(1 << (token & 31))
-            else:
-                bits[token >> 5] &= np.uint32(~(1 << (token & 31)) & 0xFFFFFFFF)
+        if self._accepting(self._place):
+            for word, bit in self._end_bits:
+                bits[word] |= bit
+        else:
+            for word, bit in self._spelled_end_bits:
+                bits[word] &= ~bit
 
     @property
     def vocab_size(self) -> int:
@@ -356,6 +360,11 @@ class Matcher:
                 if node != NO_NODE and self._automaton.extends(state, node):
                     return index
         return len(pieces)
+
+
+def _places_of(tokens: Iterable[int]) -> tuple[tuple[int, np.uint32], ...]:
+    """Where the bits of tokens are in a mask row: the word, and the bit in it."""
+    return tuple((token >> 5, np.uint32(1 << (token & 31))) for token in tokens)
 
 
 def _text(data: bytes) -> str | None:

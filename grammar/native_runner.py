@@ -12,6 +12,7 @@ from radixrt.grammar.row_set import MaskRow
 from radixrt.grammar.terminal_rows import SharedRows
 from radixrt.grammar.vocab import Vocabulary
 from radixrt.kernels.cpu.machine import Bounds, NativeMachine, NativeRules, RowJob, RowRoom, fill_rows
+from radixrt.kernels.cpu.terms import OPERATIONS
 
 __all__ = ["NativeRunner", "fill_rows"]
 
@@ -22,14 +23,20 @@ class NativeRunner:
     """See ``runner.Runner``."""
 
     def __init__(
-        self, machine: NativeMachine, vocab: Vocabulary, limits: GrammarLimits, shared: SharedRows
+        self,
+        machine: NativeMachine,
+        vocab: Vocabulary,
+        limits: GrammarLimits,
+        shared: SharedRows,
+        left: int = 0,
     ) -> None:
         self._machine = machine
         self._vocab = vocab
         self._limits = limits
         self._shared = shared
         self._tries = vocab.trie.native
-        self._fuel = limits.step_fuel
+        self._fuel = limits.step_fuel * OPERATIONS
+        self._early_fuel = max(self._fuel, left)
         self._room = RowRoom(self._tries, vocab.words)
         self.start = machine.start
 
@@ -37,7 +44,8 @@ class NativeRunner:
     def of(cls, rules: NativeRules, vocab: Vocabulary, limits: GrammarLimits, shared: SharedRows) -> NativeRunner:
         """A runner of normalised rules."""
         bounds = Bounds(limits.states, limits.configurations, limits.table_bytes)
-        return cls(NativeMachine(rules.pool, rules, bounds, "compile_fuel"), vocab, limits, shared)
+        machine = NativeMachine(rules.pool, rules, bounds, "compile_fuel")
+        return cls(machine, vocab, limits, shared, rules.pool.operations_left)
 
     def fresh(self) -> NativeRunner:
         """The same grammar before anything was read."""
@@ -73,8 +81,15 @@ class NativeRunner:
 
     def row(self, state: int) -> MaskRow:
         """The tokens that one state allows."""
+        return self._row(state, self._fuel, _LIMIT)
+
+    def early_row(self, state: int) -> MaskRow:
+        """The same with what compiling left of its fuel."""
+        return self._row(state, self._early_fuel, "compile_fuel")
+
+    def _row(self, state: int, fuel: int, limit: str) -> MaskRow:
         room = self._room
-        digest = self._machine.write_row(room, self._shared.native, state, self._fuel, _LIMIT)
+        digest = self._machine.write_row(room, self._shared.native, state, fuel, limit)
         return self._shared.whole.kept(room.row, digest)
 
     def below(self, state: int, node: int) -> npt.NDArray[np.uint32]:

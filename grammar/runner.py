@@ -56,6 +56,9 @@ class Runner(Protocol):
     def row(self, state: int) -> MaskRow:
         """The tokens that a state allows, ``Vocabulary.words`` long; equal rows are one row."""
 
+    def early_row(self, state: int) -> MaskRow:
+        """The row of a state near the start, made when the grammar is compiled, and with the fuel of that."""
+
     def rows(self, states: Sequence[int]) -> list[MaskRow]:
         """The same for several states, all computed together where that is cheaper."""
 

@@ -15,7 +15,7 @@ from radixrt.grammar.python_pool import PythonPool
 from radixrt.grammar.terms import EMPTY, NONE, Rx
 from radixrt.grammar.utf8 import Range
 from radixrt.kernels.cpu.library import native
-from radixrt.kernels.cpu.terms import NativePool
+from radixrt.kernels.cpu.terms import OPERATIONS, NativePool
 
 __all__ = ["EMPTY", "NONE", "Arc", "Pool", "PythonPool", "Rx", "new_pool"]
 
@@ -152,4 +152,6 @@ class Pool(Protocol):
 
 def new_pool(amount: int, limit: str) -> Pool:
     """An empty pool with ``amount`` of fuel; ``limit`` is the name that a refusal gives."""
-    return PythonPool(Fuel(amount, limit)) if native() is None else NativePool(amount, limit)
+    if native() is None:
+        return PythonPool(Fuel(amount, limit))
+    return NativePool(amount, limit, operations=OPERATIONS)

@@ -1,9 +1,9 @@
 """The native automaton of a grammar and its mask rows (``grammar_machine.h``, ``token_rows.h``).
 
 States are ints, odd where the text may end; ``DEAD`` is -1. Whatever may take long runs without the interpreter's
-lock. Work is counted: each call gets so much fuel, and one that runs out raises ``UnsupportedConstraint``, whose
-keyword is the name of the limit. None of the classes is thread-safe but ``NativeSharedRows``. What they do not
-know: how grammars are written, where texts end.
+lock. Work is counted: each call gets so much fuel, a unit for each operation, and one that runs out raises
+``UnsupportedConstraint``, whose keyword is the name of the limit. None of the classes is thread-safe but
+``NativeSharedRows``. What they do not know: how grammars are written, where texts end.
 """
 
 from __future__ import annotations

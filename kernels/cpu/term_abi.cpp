@@ -20,6 +20,8 @@ using radixrt::Term;
 
 namespace {
 
+constexpr int64_t CALL = 8;  // fuel for crossing over from Python, whatever the pool then does
+
 Pool &pool_of(void *handle) { return *static_cast<Pool *>(handle); }
 
 template <class Work>
@@ -48,6 +50,7 @@ int32_t with_terms(void *handle, Term a, Term b, Work work) {
         Pool &pool = pool_of(handle);
         check(pool, a);
         check(pool, b);
+        pool.spend(CALL);
         return static_cast<int32_t>(work(pool));
     });
 }
@@ -62,6 +65,7 @@ int32_t with_list(void *handle, const Term *terms, int64_t count, Work work) {
     return guarded([&]() -> int32_t {
         Pool &pool = pool_of(handle);
         check(pool, terms, count);
+        pool.spend(CALL);
         return static_cast<int32_t>(work(pool));
     });
 }

@@ -17,10 +17,12 @@ from typing import Any, Final, NoReturn
 from radixrt.errors import UnsupportedConstraint
 from radixrt.kernels.cpu.library import native
 
-__all__ = ["MAX_TERMS", "NativePool"]
+__all__ = ["MAX_TERMS", "OPERATIONS", "NativePool"]
 
 MAX_TERMS: Final = 700_000
 """Terms of one pool, about 100 bytes each."""
+OPERATIONS: Final = 16
+"""Operations of native code for a unit of fuel, which is the time of one operation in Python, about."""
 _CREDIT: Final = 256  # fuel owed for work outside of a pool: a call for every unit would cost more than the work
 _ABI = 3
 _NONE, _EMPTY = 0, 1
@@ -113,24 +115,27 @@ class NativePool:
     """Interned terms over bytes. Not thread-safe: its owner holds a lock.
 
     Args:
-        amount: fuel, about one unit per elementary operation.
+        amount: fuel in units.
         limit: the name that a refusal gives when it runs out.
         max_terms: how many terms it may hold.
+        operations: how many elementary operations of native code a unit of fuel is. What is spent from outside is
+            in units.
 
     Raises ``RuntimeError`` without a native library; every method may raise ``UnsupportedConstraint`` (``keyword``:
     the limit) and ``ValueError`` for misuse.
     """
 
-    def __init__(self, amount: int, limit: str, *, max_terms: int = MAX_TERMS) -> None:
+    def __init__(self, amount: int, limit: str, *, max_terms: int = MAX_TERMS, operations: int = 1) -> None:
         functions = _functions()
-        self._adopt(functions.new(amount, max_terms), limit, max_terms)
+        self._adopt(functions.new(amount * operations, max_terms), limit, max_terms, operations)
 
-    def _adopt(self, handle: int | None, limit: str, max_terms: int) -> None:
+    def _adopt(self, handle: int | None, limit: str, max_terms: int, operations: int) -> None:
         if not handle:
             raise MemoryError("no memory for a pool of terms")
         self._c = _functions()
         self.handle: int = handle
         """The address of the ``radixrt::Pool``, for other native code; it lives as long as this object."""
+        self._operations = operations
         self._limit = limit
         self._max_terms = max_terms
         self.any_byte: int = self._c.any_byte(handle)
@@ -177,9 +182,14 @@ class NativePool:
 
     @property
     def fuel_left(self) -> int:
-        """Operations that are left; negative once one was refused."""
-        left: int = self._c.fuel(self.handle) - self._owed
+        """Units that are left; negative once some were refused."""
+        left: int = self._c.fuel(self.handle) // self._operations - self._owed
         return left
+
+    @property
+    def operations_left(self) -> int:
+        """The same in operations of native code."""
+        return self.fuel_left * self._operations
 
     @property
     def limit(self) -> str:
@@ -197,12 +207,12 @@ class NativePool:
         self._owed += amount
         if self._owed >= _CREDIT:
             owed, self._owed = self._owed, 0
-            if self._c.spend(self.handle, owed) < 0:
+            if self._c.spend(self.handle, owed * self._operations) < 0:
                 self.refuse(_FUEL)
 
     def refill(self, amount: int, limit: str) -> None:
-        """Allow ``amount`` operations from now on; ``limit`` is the name that a refusal gives."""
-        self._c.refill(self.handle, amount)
+        """Allow ``amount`` units from now on; ``limit`` is the name that a refusal gives."""
+        self._c.refill(self.handle, amount * self._operations)
         self._owed = 0
         self._limit = limit
 
@@ -214,7 +224,7 @@ class NativePool:
         if not 2 <= count <= len(self):
             raise ValueError(f"{count} is no number of terms of a pool with {len(self)}")
         twin = object.__new__(NativePool)
-        twin._adopt(self._c.copy(self.handle, count), self._limit, self._max_terms)
+        twin._adopt(self._c.copy(self.handle, count), self._limit, self._max_terms, self._operations)
         return twin
 
     # --- constructors --------------------------------------------------------------------------------------------
@@ -379,7 +389,7 @@ class NativePool:
 
     def proved_empty(self, term: int, amount: int) -> bool:
         """Whether ``term`` is shown to be empty with ``amount`` of the fuel; False if that does not suffice."""
-        return self._got(self._c.proved_empty(self.handle, term, amount)) != 0
+        return self._got(self._c.proved_empty(self.handle, term, amount * self._operations)) != 0
 
     def first_bytes(self, term: int) -> int:
         """How many different bytes may come next."""

@@ -122,7 +122,7 @@ void TokenRows::compose(const TokenTries &tries, SharedRows &shared, int32_t sta
     if (apart)
         walk_apart(tries, left, row);
     else
-        walk(tries.all, -1, left, row);
+        walk_all(tries.all, left, row);
 }
 
 std::shared_ptr<const TerminalRow> TokenRows::terminal_row(const TokenTries &tries, SharedRows &shared, Term term,
@@ -166,11 +166,12 @@ void TokenRows::begin_walk(const Trie &trie) {
 }
 
 void TokenRows::walk(const Trie &trie, int32_t root, int32_t state, uint32_t *row) {
+    if (root < 0) return walk_all(trie, state, row);
     begin_walk(trie);
     const uint8_t *class_of = machine_.class_of();
     const TrieNode *nodes = trie.nodes.data();
     const int32_t **rows = rows_.data();
-    rows[root < 0 ? 0 : nodes[root].depth + 1] = machine_.row(state);
+    rows[nodes[root].depth + 1] = machine_.row(state);
     const int32_t end = trie.end(root);
     int64_t visited = 0;
     for (int32_t node = root + 1; node < end; ++visited) {
@@ -185,6 +186,17 @@ void TokenRows::walk(const Trie &trie, int32_t root, int32_t state, uint32_t *ro
         if (node < here.end) rows[here.depth + 1] = machine_.row(target);
     }
     machine_.pool().spend(visited / NODES_PER_FUEL);
+}
+
+void TokenRows::walk_all(const Trie &trie, int32_t state, uint32_t *row) {
+    const int32_t *targets = machine_.row(state);
+    for (const TrieRoot root : trie.roots) {
+        const int32_t target = targets[machine_.class_of()[root.byte]];
+        if (target < 0) continue;
+        add_tokens(trie, trie.nodes[root.node].tokens, trie.nodes[root.node + 1].tokens, row);
+        if (root.node + 1 < trie.end(root.node)) walk(trie, root.node, target, row);
+    }
+    machine_.pool().spend(static_cast<int64_t>(trie.roots.size()) / NODES_PER_FUEL);
 }
 
 // The same from the root, listing the inner nodes where the state is accepting.
@@ -214,7 +226,7 @@ void TokenRows::walk_to_exits(const Trie &trie, int32_t state, uint32_t *row, st
 // A whole row in two walks, so that plain tokens can be taken together.
 void TokenRows::walk_apart(const TokenTries &tries, int32_t state, uint32_t *row) {
     add_plain(tries, state, row);
-    walk(tries.others, -1, state, row);
+    walk_all(tries.others, state, row);
 }
 
 int32_t TokenRows::reach(int32_t state) {
@@ -237,7 +249,7 @@ void TokenRows::add_plain(const TokenTries &tries, int32_t state, uint32_t *row)
         drop_plain(trie, state, scratch_.data());
         for (int32_t i = 0; i < tries.words; ++i) row[i] |= scratch_[i];
     } else {
-        walk(trie, -1, state, row);
+        walk_all(trie, state, row);
     }
 }
 

@@ -68,8 +68,10 @@ class TokenRows {
     explicit TokenRows(Machine &machine) : machine_(machine), shapes_(machine.pool()) {}
     // Add to `row` the tokens that `state` allows.
     void compose(const TokenTries &tries, SharedRows &shared, int32_t state, uint32_t *row);
-    // Add the tokens below `node` (itself excluded, -1: all) whose further bytes `state` allows.
+    // Add the tokens below `node` (itself excluded, -1: the root) whose further bytes `state` allows.
     void walk(const Trie &trie, int32_t node, int32_t state, uint32_t *row);
+    // The same from the root.
+    void walk_all(const Trie &trie, int32_t state, uint32_t *row);
 
   private:
     std::shared_ptr<const TerminalRow> terminal_row(const TokenTries &tries, SharedRows &shared, Term term, bool last);

@@ -31,8 +31,10 @@ Place next(Place place, int byte) {
     }
 }
 
-// Fills in the heights, from the leaves up.
+// Fills in the heights, from the leaves up, and lists the roots.
 void measure(Trie &trie) {
+    for (int32_t node = 0; node < trie.count(); node = trie.nodes[node].end)
+        trie.roots.push_back({node, trie.nodes[node].byte});
     for (int32_t node = trie.count() - 1; node >= 0; --node) {
         TrieNode &here = trie.nodes[node];
         for (int32_t child = node + 1; child < here.end; child = trie.nodes[child].end)

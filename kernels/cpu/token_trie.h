@@ -18,8 +18,14 @@ struct TrieNode {
     uint8_t byte;
 };
 
+struct TrieRoot {
+    int32_t node;
+    uint8_t byte;
+};
+
 struct Trie {
     std::vector<TrieNode> nodes;  // and one more, the end of all
+    std::vector<TrieRoot> roots;  // the nodes of depth 0, close together: every walk looks at all of them
     std::vector<int32_t> order;   // token ids
     int32_t height = 0;           // bytes of the longest token
 

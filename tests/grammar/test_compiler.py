@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 import threading
 from typing import Any
 
+import numpy as np
 import pytest
 
 from radixrt.api import Constraint
@@ -234,3 +236,30 @@ def test_importing_the_grammar_engine_loads_no_heavy_library() -> None:
     )
     done = subprocess.run([sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "string", "allOf": [{"pattern": f"a.{{{n}}}b"} for n in range(20, 40)]},
+        {"type": ["string", "null"], "allOf": [{"pattern": f"{chr(97 + n)}.*{n}"} for n in range(26)]},
+    ],
+)
+def test_what_has_no_first_mask_is_refused_when_it_is_compiled(
+    schema: dict[str, object],
+) -> None:
+    rng = random.Random(1)
+    long_tokens = [bytes(rng.choices(b"abcdefghij0123456789", k=12)) for _ in range(4000)]
+    vocab = Vocabulary([*(bytes((byte,)) for byte in range(256)), *long_tokens, None], [4256])
+    limits = GrammarLimits(compile_fuel=150_000, step_fuel=20_000)
+    with pytest.raises(UnsupportedConstraint) as caught:
+        Compiler(vocab, limits).json_schema(schema)
+    assert caught.value.keyword == "compile_fuel"
+
+
+def test_what_compiles_has_a_first_mask_though_a_mask_has_less_fuel(byte_vocab: Vocabulary) -> None:
+    grammar = Compiler(byte_vocab, GrammarLimits(step_fuel=1)).regex("[a-z]?" * 200)
+    matcher, row = grammar.matcher(), np.zeros(byte_vocab.words, np.int32)
+    matcher.fill_mask(row)
+    assert row.any()
+    assert matcher.error is None

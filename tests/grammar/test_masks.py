@@ -235,7 +235,6 @@ def test_equal_rows_are_one_row_whoever_made_them(toy_vocab: Vocabulary) -> None
     assert rows[0] is rows[1] is rows[2]
     other = row_after("[ab]*c?", b"a")
     assert not (rows[0] == other).all()
-    assert len(compiler._shared.whole) == 2
 
 
 def test_nobody_keeps_a_row_that_nobody_uses(toy_vocab: Vocabulary) -> None:

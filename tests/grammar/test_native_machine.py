@@ -24,7 +24,7 @@ from radixrt.kernels.cpu.terms import NativePool
 
 pytestmark = pytest.mark.skipif(native() is None, reason="without native kernels there is nothing to compare")
 
-LIMITS = GrammarLimits()
+LIMITS = GrammarLimits(step_fuel=500_000)
 Build = Callable[[GrammarBuilder], int]
 
 
@@ -210,7 +210,7 @@ def test_rows_of_hard_patterns_are_exact(pattern: str, toy_vocab: Vocabulary) ->
 
 
 def test_what_is_too_much_names_its_limit_and_leaves_the_machine_whole(toy_vocab: Vocabulary) -> None:
-    tight = GrammarLimits(step_fuel=40)
+    tight = GrammarLimits(step_fuel=2)
     automaton = automaton_of(NativePool(10**6, "compile_fuel"), regex(r"(?:[ab]{1,40} ){1,40}é"), toy_vocab, tight)
     with pytest.raises(UnsupportedConstraint) as caught:
         automaton.row(automaton.start)
@@ -298,7 +298,7 @@ def test_threads_fill_rows_of_the_same_and_of_different_machines(toy_vocab: Voca
 
 def test_a_batch_leaves_out_what_costs_too_much(toy_vocab: Vocabulary) -> None:
     cheap = automaton_of(NativePool(10**6, "test"), regex("[ab]+"), toy_vocab)
-    tight = GrammarLimits(step_fuel=40)
+    tight = GrammarLimits(step_fuel=2)
     dear = automaton_of(NativePool(10**6, "test"), regex(r"(?:[ab]{1,40} ){1,40}é"), toy_vocab, tight)
     prepare_rows({dear: [dear.start], cheap: [cheap.start]})
     assert cheap.has_row(cheap.start)

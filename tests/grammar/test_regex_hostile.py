@@ -123,4 +123,4 @@ def test_many_patterns_at_once_are_served_or_refused_by_name(kind: str, toy_voca
         if error.keyword not in {"compile_fuel", "terms", "pattern", "allOf"}:
             raise
     else:
-        work_along(grammar, '"a')
+        work_along(grammar, '"')  # whatever comes later may still be too much for one step

@@ -237,7 +237,7 @@ def test_fuel_runs_out_with_its_name(make_pool: Callable[[int], Pool]) -> None:
     pool = make_pool(10)
     pool.refill(2000, "compile_fuel")
     with pytest.raises(UnsupportedConstraint, match="compile_fuel") as caught:
-        pool.literal(b"x" * 5000)
+        pool.literal(b"x" * 100_000)
     assert caught.value.keyword == "compile_fuel"
     pool.refill(20_000, "step_fuel")
     assert pool.matches(pool.literal(b"x" * 5000), b"x" * 5000)
