@@ -32,7 +32,15 @@ _COUNT = re.compile(r"\{[ \t]*(?:([0-9]+)[ \t]*(?:(,)[ \t]*([0-9]+)?[ \t]*)?|(,)
 _HEX_ESCAPES = {"x": 2, "u": 4, "U": 8}
 _ESCAPES = {"n": "\n", "r": "\r", "t": "\t", **{c: c for c in "\\\"'[]-^/."}}
 _MAX_COUNT = 1 << 31
+_MAX_DIGITS = 11  # one more than a count has
 _MARKS: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
+_MACROS = {
+    "Token": "a token is written <[id]> or <name>",
+    "ExcludeToken": "any token but some is written <[^id]>*",
+    "TagDispatch": "structural tags have the formats triggered_tags and dispatch",
+    "TokenTagDispatch": "structural tags have the formats token_triggered_tags and token_dispatch",
+}
+"""Calls that xgrammar's notation has, and what stands for them here."""
 
 
 def ebnf_symbol(builder: GrammarBuilder, text: str, limits: GrammarLimits, symbols: TokenSymbols) -> Symbol:
@@ -42,6 +50,11 @@ def ebnf_symbol(builder: GrammarBuilder, text: str, limits: GrammarLimits, symbo
     both with param ``grammar`` and line:column.
     """
     return lower(builder, _Parser(builder, GrammarText(text, limits), symbols).parse(), _ROOT)
+
+
+def _number(digits: str) -> int:
+    """The value, cut where it is beyond any count: thousands of digits are more than ``int`` takes."""
+    return int(digits.lstrip("0")[:_MAX_DIGITS] or "0")
 
 
 class _Open:
@@ -99,8 +112,8 @@ class _Parser:
                 self._at += 1
                 self._end_option(group)
             elif char == "(":
-                if text.startswith("(?", self._at):
-                    self._refuse("lookahead", "groups with a mark are not part of this notation")
+                if text.startswith(("(?", "(="), self._at):
+                    self._refuse("lookahead", "lookahead is not part of this notation")
                 stack.append(_Open(self._at))
                 self._at += 1
             elif char == ")":
@@ -149,8 +162,15 @@ class _Parser:
                 self._fail(f"unexpected {char!r}")
             self._used_at.setdefault(name[0], self._at)
             self._at = name.end()
+            if name[0] in _MACROS and self._text.startswith("(", self._at):
+                self._check_macro(name[0], self._used_at[name[0]])
             self._code.append(Rule(name[0]))
         return False
+
+    def _check_macro(self, name: str, at: int) -> None:
+        """Refuse a call of xgrammar's notation; a rule may have the same name and a group behind it."""
+        if not re.search(rf"(?<![A-Za-z0-9_.-]){name}{_SPACE.pattern}::=", self._text):
+            self._refuse(name, f"{name}(...) is not part of this notation; {_MACROS[name]}", at)
 
     def _token_symbol(self, negated: bool) -> bool:
         try:
@@ -188,12 +208,12 @@ class _Parser:
         if not found:
             self._fail("expected {m}, {m,}, {m,n} or {,n}")
         exact, comma, top, _, only_top = found.groups()
-        low = int(exact or 0)
-        high: int | None = int(only_top) if only_top else low if not comma else int(top) if top else None
+        low = _number(exact or "0")
+        high: int | None = _number(only_top) if only_top else low if not comma else _number(top) if top else None
         if high is not None and high < low:
             self._fail("the bounds of a repetition are out of order")
         if max(low, high or 0) > _MAX_COUNT:
-            self._fail(f"a repetition of more than {_MAX_COUNT} times")
+            self._refuse("repetition", f"a repetition of more than {_MAX_COUNT} times")
         self._at = found.end()
         return low, high
 

@@ -24,7 +24,7 @@ from radixrt.grammar.lark_syntax import (
     Token,
     Use,
 )
-from radixrt.grammar.lark_terminals import COMMON, Terminals
+from radixrt.grammar.lark_terminals import COMMON, LAZY, Terminals
 from radixrt.grammar.notation import Alt, Leaf, Seq, Times
 from radixrt.grammar.token_symbols import BadSymbol, TokenSymbols
 
@@ -34,8 +34,8 @@ __all__ = ["parse_lark"]
 _MAX_NESTED_ARGUMENTS: Final = 32
 _MAX_COUNT: Final = 1 << 31
 _MARKS: Final[dict[str, tuple[int, int | None]]] = {"*": (0, None), "+": (1, None), "?": (0, 1)}
-_REFUSED_ATTRIBUTES: Final = ("max_tokens", "temperature", "capture", "stop", "stop_capture", "min_tokens")
-_REFUSED_STATEMENTS: Final = ("%declare", "%override", "%extend", "%lark")
+_REFUSED_ATTRIBUTES: Final = ("max_tokens", "temperature", "stop", "stop_capture", "min_tokens")
+_REFUSED_DIRECTIVES: Final = ("%declare", "%override", "%extend", "%lark", "%grammar_options")
 _HARMLESS_OPTIONS: Final = re.compile(r'\{\s*("no_forcing"\s*:\s*(true|false))?\s*\}')
 """Of llguidance: ``no_forcing`` changes how tokens are found, not which texts there are."""
 
@@ -96,7 +96,7 @@ class _Parser:
         elif word.kind == "%llguidance":
             if not _HARMLESS_OPTIONS.fullmatch(word.text):
                 self._source.refuse("%llguidance", "options of another engine are not known", word.at)
-        elif word.kind in _REFUSED_STATEMENTS:
+        elif word.kind in _REFUSED_DIRECTIVES:
             self._source.refuse(word.kind, f"{word.kind} is not supported", word.at)
         else:
             self._source.fail(f"expected a definition or a statement, not {word.kind!r}", word.at)
@@ -122,6 +122,9 @@ class _Parser:
         if [word.text for word in module] != ["common"]:
             self._source.refuse("%import", "there is no library but common", directive.at)
         for name, alias in zip(names, aliases, strict=True):
+            if name.text in LAZY:
+                why = f"{name.text} matches as much as lets the next part match: write the string out"
+                self._source.refuse("lazy repetition", why, name.at)
             if name.text not in COMMON:
                 self._source.fail(f"the library common has no terminal {name.text!r}", name.at)
             term = self._terminals.common(name.text)
@@ -183,6 +186,9 @@ class _Parser:
             elif key.text == "suffix":
                 self._words.expect("=", "'='")
                 is_lazy, suffix = True, tuple(self._value(0))
+            elif key.text == "capture":  # says what a reader keeps of the text, not which texts there are
+                if self._words.take("="):
+                    self._words.expect("string", "a name in quotes")
             else:
                 self._source.fail(f"the attribute {key.text!r} is not known", key.at)
             if not self._words.take(","):
@@ -307,6 +313,8 @@ class _Parser:
             return [Json(word.text, word.at)]
         if word.kind == "reference":
             self._source.refuse("grammar reference", "a grammar stands alone", word.at)
+        if word.kind in _REFUSED_DIRECTIVES:
+            self._source.refuse(word.kind, f"{word.kind} is not supported", word.at)
         if word.kind not in ("rule", "terminal"):
             self._unexpected(word)
         if words.word.kind == "{" and words.second().kind not in (",", "number"):
@@ -363,9 +371,12 @@ class _Parser:
 
     def _count(self) -> int:
         word = self._words.expect("number", "a number")
-        if not word.text.isdigit() or len(word.text) > 10 or int(word.text) > _MAX_COUNT:
+        digits = word.text.lstrip("0") or "0"
+        if not word.text.isdigit():
             self._source.fail(f"a repetition is counted from 0 to {_MAX_COUNT}", word.at)
-        return int(word.text)
+        if len(digits) > len(str(_MAX_COUNT)) or int(digits) > _MAX_COUNT:
+            self._source.refuse("repetition", f"a repetition is counted from 0 to {_MAX_COUNT}", word.at)
+        return int(digits)
 
     def _end_of_line(self) -> None:
         word = self._words.word

@@ -25,14 +25,17 @@ _WORD: Final = re.compile(
     | (?P<string>"(?:[^"\\\n]|\\.)*+"(?:i(?![a-zA-Z0-9_]))?)
     | (?P<regex>/(?:[^/\\\n]|\\.)++/[a-z]*)
     | (?P<number>[+-]?[0-9]+)
-    | (?P<directive>%[a-z]+)
+    | (?P<directive>%[a-z_]+)
     | (?P<symbol><\[[^\]\n]*\]>|<[^<>\s]+>)
     | (?P<reference>@[a-zA-Z0-9_-]*)
     | (?P<mark>\.\.|->|::|[:.,|()\[\]{}~&=*+?!])""",
     re.VERBOSE,
 )
 _WITH_JSON: Final = ("%json", "%regex", "%llguidance")
-_JSON_PART: Final = re.compile(r'[^"{}\[\]]++|"(?:[^"\\]|\\.)*+"|[{}\[\]]', re.DOTALL)
+_JSON_PART: Final = re.compile(
+    r"""(?P<comment>(?:\#|//)[^\n]*+) | "(?:[^"\\]|\\.)*+" | [{}\[\]] | [^"{}\[\]\#/]++ | /""",
+    re.DOTALL | re.VERBOSE,
+)
 _BLANKS: Final = re.compile(r"\s*+")
 
 
@@ -105,7 +108,7 @@ class Scanner:
         return Word(name, self._json(at) if name in _WITH_JSON else name, at)
 
     def _json(self, at: int) -> str:
-        """The JSON text that follows a directive: a value in braces, or true or false."""
+        """The JSON text that follows a directive, without comments: a value in braces, or true or false."""
         text = self.source.text
         blanks = _BLANKS.match(text, self._at)
         start = blanks.end() if blanks else self._at
@@ -114,15 +117,19 @@ class Scanner:
             self._at = plain.end()
             return plain[0]
         depth, position = 0, start
+        parts = []
         while position < len(text):
             part = _JSON_PART.match(text, position)
             if part is None or (depth == 0 and part[0] != "{"):
                 break
             position = part.end()
+            if part["comment"]:
+                continue
+            parts.append(part[0])
             depth += (part[0] in ("{", "[")) - (part[0] in ("}", "]"))
             if depth == 0:
                 self._at = position
-                return text[start:position]
+                return "".join(parts)
         self.source.fail("expected a JSON object in braces that are closed", at)
 
 

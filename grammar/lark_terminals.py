@@ -23,7 +23,7 @@ from radixrt.grammar.limits import GrammarLimits
 from radixrt.grammar.regex import regex_term
 from radixrt.grammar.rx import EMPTY, Pool, Rx
 
-__all__ = ["COMMON", "Terminals", "shortest"]
+__all__ = ["COMMON", "LAZY", "Terminals", "shortest"]
 
 _FLOAT = r"(?:[0-9]+[eE][+-]?[0-9]+|(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
 COMMON: Final = MappingProxyType(
@@ -31,6 +31,7 @@ COMMON: Final = MappingProxyType(
         "DIGIT": "[0-9]",
         "HEXDIGIT": "[0-9A-Fa-f]",
         "INT": "[0-9]+",
+        "_EXP": "[eE][+-]?[0-9]+",
         "SIGNED_INT": "[+-]?[0-9]+",
         "DECIMAL": r"[0-9]+\.[0-9]*|\.[0-9]+",
         "FLOAT": _FLOAT,
@@ -55,6 +56,8 @@ COMMON: Final = MappingProxyType(
     }
 )
 """The terminals of Lark's own library, as patterns."""
+LAZY: Final = ("_STRING_INNER", "_STRING_ESC_INNER")
+"""The terminals of that library that mean nothing by themselves: as much as is needed for what follows to match."""
 
 _ESCAPES: Final = MappingProxyType(
     {"n": "\n", "r": "\r", "t": "\t", "f": "\f", "b": "\b", "v": "\v", **{c: c for c in "\\\"'/"}}
@@ -66,6 +69,7 @@ _PATTERN_PART: Final = re.compile(
     r"\\.|\[\^?\]?(?:[^\]\\]|\\.)*+\]|\(\?#[^)]*\)|\(\?|([*+?]|\{[0-9]*,?[0-9]*\})([?+]?)|(#[^\n]*)|.", re.DOTALL
 )
 _FLAGS: Final = re.compile(r"\(\?([aLimsux]+)\)")
+_POSIX_CLASS: Final = re.compile(r"\[:\^?[a-z]+:\]")
 
 
 class Terminals:
@@ -112,6 +116,9 @@ class Terminals:
             term = regex_term(self._pool, body, self._limits)
         except RadixrtError as error:
             self._source.blame(error, word.at)
+        if any(part[0][0] == "[" and _POSIX_CLASS.search(part[0]) for part in _PATTERN_PART.finditer(body)):
+            why = "some dialects know such classes, Python's takes them for single characters"
+            self._source.refuse("POSIX class", why, word.at)
         laziness = _laziness(body, "x" in flags)
         if laziness == {True, False}:
             self._source.refuse("lazy repetition", "a pattern mixes lazy and greedy repetitions", word.at)

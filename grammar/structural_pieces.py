@@ -152,6 +152,14 @@ class Pieces:
         fields.done()
         return token, self.token(token, fields.at("token"))
 
+    def check_special(self, token: int, pointer: str) -> None:
+        """Refuse to leave out a token that is no special one."""
+        self.token(token, pointer)
+        try:
+            self.symbols.check_special(token)
+        except BadSymbol as error:
+            bad_symbol(error, pointer)
+
     def other_tokens(self, tokens: Sequence[int], follow: Follow, pointer: str) -> Symbol:
         """Any number of tokens, text and special ones, but for some and for those that follow."""
         for token in (*tokens, *follow.tokens):

@@ -116,8 +116,14 @@ class TextFormats:
         style = fields.text("style", "json")
         if style != "json":
             return self._parameters(fields, style, follow)
-        order = "any" if fields.flag("any_order") else None
-        return self._pieces.then(_schema(self._pieces, fields, "json_schema", order), follow)
+        if not fields.flag("any_order"):
+            return self._pieces.then(_schema(self._pieces, fields, "json_schema", None), follow)
+        try:
+            return self._pieces.then(_schema(self._pieces, fields, "json_schema", "any"), follow)
+        except UnsupportedConstraint as error:
+            if error.keyword == "key_order":  # this notation has another name for it
+                error.keyword, error.location = "any_order", fields.at("any_order")
+            raise
 
     def _parameters(self, fields: Fields, style: str, follow: Follow) -> Symbol:
         if style not in STYLES:

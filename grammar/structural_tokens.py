@@ -33,13 +33,13 @@ class TokenFormats:
 
     def _any_tokens(self, fields: Fields, follow: Follow) -> Symbol:
         fields.refuse("max_tokens", "how many tokens a text makes is not part of a grammar")
-        excluded = self._ids(fields, "exclude_tokens", ())
+        excluded = self._excluded(fields)
         return self._pieces.then(self._pieces.other_tokens(excluded, follow, fields.pointer), follow)
 
     def _token_triggered_tags(self, fields: Fields, follow: Follow) -> Symbol:
         builder = self._builder
         triggers = self._ids(fields, "trigger_tokens")
-        excluded = self._ids(fields, "exclude_tokens", ())
+        excluded = self._excluded(fields)
         opened = set()
         ways = []
         for tag in read_tags(fields):
@@ -59,7 +59,7 @@ class TokenFormats:
         builder, pieces = self._builder, self._pieces
         rules = pieces.rules(fields)
         triggers = [pieces.token_id(value, pointer) for (value, pointer), _ in rules]
-        excluded = self._ids(fields, "exclude_tokens", ())
+        excluded = self._excluded(fields)
         loop = fields.flag("loop", True)
         text = pieces.other_tokens((*triggers, *excluded), follow, fields.pointer)
         ways = []
@@ -69,6 +69,16 @@ class TokenFormats:
         tail = pieces.then(text, follow)
         one = builder.alt(*ways)
         return builder.seq(builder.star(one), tail) if loop else builder.alt(one, tail)
+
+    def _excluded(self, fields: Fields) -> list[int]:
+        """The tokens that text must not hold. It holds none that ends texts: naming one changes nothing."""
+        found = []
+        for item, pointer in fields.items("exclude_tokens", ()):
+            token = self._pieces.token_id(item, pointer)
+            if not self._pieces.symbols.is_end(token):
+                self._pieces.check_special(token, pointer)
+                found.append(token)
+        return found
 
     def _ids(self, fields: Fields, name: str, default: JsonValue = ...) -> list[int]:
         return [self._pieces.token_id(item, pointer) for item, pointer in fields.items(name, default)]

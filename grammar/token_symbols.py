@@ -156,17 +156,25 @@ class TokenSymbols:
         spans = tuple(ranges)
         for low, high in spans:
             for token in range(low, min(high, self._vocab.size - 1) + 1):
-                if not self._special(token) and self._text(token) is not None:
-                    raise BadSymbol(
-                        f"token {token} is ordinary text, which other tokens spell too: it cannot be left out",
-                        "token symbol",
-                    )
+                self.check_special(token)
         others = (
             self._pool.literal(symbol_bytes(token))
             for token in sorted(self._vocab.special_ids - self._ends)
             if not any(low <= token <= high for low, high in spans)
         )
         return self._pool.alt(self._pool.chars(ALL_CHARACTERS), *others)
+
+    def check_special(self, token: int) -> None:
+        """Raise ``BadSymbol`` for an ordinary token: its text can be spelled by other tokens."""
+        if not self._special(token) and self._text(token) is not None:
+            raise BadSymbol(
+                f"token {token} is ordinary text, which other tokens spell too: it cannot be left out",
+                "token symbol",
+            )
+
+    def is_end(self, token: int) -> bool:
+        """Whether the token ends texts."""
+        return token in self._ends
 
     def _text(self, token: int) -> bytes | None:
         """The text of an ordinary token; None for one that is none, or only part of a character."""

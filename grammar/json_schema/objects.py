@@ -8,6 +8,8 @@ That no object has a name twice is not said in the rules but left to the tracker
 which knows all names so far. So rules only count: members, required names, names of a class that is small enough
 to run out. Where no name of an endless class is free to come at any place, a text could also run out of names in
 the middle of one; such objects are ``tight``, and it is the tracker's guard that keeps out of these corners.
+JSON inside another grammar has no tracker. There the rules of ``"any"`` remember which declared names are taken, so
+that none comes twice: 2^n states, so few names. Other names may repeat.
 
 States share their tails: n optional names in schema order take 2n rules, in any order a rule for each number of
 required names.
@@ -120,7 +122,12 @@ class _Object:
         self._shape = shape
         self._any_order = emitter.any_order
         self._few, self._others = singled_out(shape, others, emitter.languages)
-        if emitter.any_order:
+        self._must_use: frozenset[int] = frozenset()
+        if emitter.any_order and not emitter.tracked:
+            self._must_use = frozenset(index for index, member in enumerate(named) if member.required)
+            self._few = [*named, *self._few]
+            self._required, self._optional, self._listed = [], [], []
+        elif emitter.any_order:
             self._check_demands(named)
             self._required = [member for member in named if member.required]
             self._optional = [member for member in named if not member.required]
@@ -135,7 +142,7 @@ class _Object:
         sizes = [count_strings(emitter.builder.pool, other.language) for other in self._others]
         finite = sum(size for size in sizes if size is not None)
         required = sum(member.required for member in named)
-        most = None if None in sizes else finite + len(self._few) + len(named)
+        most = None if None in sizes else finite + len({member.name for member in (*self._few, *named)})
         self._room = None if None in sizes or finite > MAX_COUNTED else finite + len(self._optional)
         self._low = shape.low if shape.low > required else 0
         self._high = shape.high if shape.high is not None and (most is None or most > shape.high) else None
@@ -177,20 +184,14 @@ class _Object:
         member that met a demand could be undone by a later one of its name, for the last value counts.
         """
         shape = self._shape
-        if not (self._others or self._few or self._any_order):
+        if not self._others:
             return
-        blamed = shape.low_blame if shape.low > required + 1 or self._any_order else None
+        blamed = shape.low_blame if shape.low > required + 1 else None
         for some in shape.somes if blamed is None else ():
             blamed = some.blame if some.goal else None
         if blamed is not None:
             schema, keyword = blamed
             raise schema.refuse(keyword, "names may repeat in JSON text that is part of another text")
-        if self._any_order:
-            raise UnsupportedConstraint(
-                'key_order="any" is not supported in JSON text that is part of another text',
-                keyword="key_order",
-                param="schema",
-            )
 
     def _note_what_is_tracked(self, named: Sequence[Named]) -> None:
         emitter, shape = self._emitter, self._shape
@@ -258,6 +259,7 @@ class _Object:
             and state.required == len(self._required)
             and state.members >= self._low
             and not state.open
+            and self._must_use <= state.used
         )
 
     def _may_go_on(self, state: _State) -> bool:

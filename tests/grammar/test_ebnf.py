@@ -110,7 +110,7 @@ def test_chains_of_rules_are_served_without_recursion(bytes_compiler: Compiler) 
     assert bytes_compiler.ebnf(f'root ::= r0\n{rules}\nr{links} ::= "a"').matches("((x))")
 
 
-@pytest.mark.parametrize("text", ['root ::= "a"\n  (?=b)', 'root ::= "a"\n  (?!b)'])
+@pytest.mark.parametrize("text", ['root ::= "a"\n  (?=b)', 'root ::= "a"\n  (= "b")', 'root ::= "a"\n  (?!b)'])
 def test_lookahead_is_refused_by_name(text: str, bytes_compiler: Compiler) -> None:
     with pytest.raises(UnsupportedConstraint) as caught:
         bytes_compiler.ebnf(text)
@@ -148,3 +148,12 @@ def test_a_grammar_is_a_string(value: Any, bytes_compiler: Compiler) -> None:
     with pytest.raises(InvalidRequest) as caught:
         bytes_compiler.ebnf(value)
     assert caught.value.param == "grammar"
+
+
+@pytest.mark.parametrize("name", ["Token", "ExcludeToken", "TagDispatch", "TokenTagDispatch"])
+def test_calls_of_another_notation_are_refused_by_name(name: str, bytes_compiler: Compiler) -> None:
+    with pytest.raises(UnsupportedConstraint) as caught:
+        bytes_compiler.ebnf(f'root ::= "a"\n  {name}(("x", root))')
+    assert (caught.value.keyword, caught.value.location) == (name, "2:3")
+    own = bytes_compiler.ebnf(f'root ::= {name}("b")\n{name} # a rule of that name\n ::= "a"')
+    assert own.matches("ab")

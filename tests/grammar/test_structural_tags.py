@@ -43,6 +43,13 @@ def around(kind: str, content: Spec, **others: Any) -> Spec:
 
 
 INTEGER: Spec = {"type": "json_schema", "json_schema": {"type": "integer"}}
+PAIR: Spec = {
+    "type": "object",
+    "properties": {"a": {"type": "integer"}, "b": {"type": "null"}},
+    "required": ["a"],
+    "additionalProperties": False,
+}
+MANY: Spec = {"type": "object", "properties": {f"n{i}": True for i in range(30)}}
 CALL = triggered(["<f="], [tag("<f=a>", INTEGER, "</f>"), tag("<f=b>", const("x"), ["</f>", "!"])])
 
 CASES: list[tuple[Spec, list[str], list[str]]] = [
@@ -78,6 +85,23 @@ CASES: list[tuple[Spec, list[str], list[str]]] = [
     (tag("<", sequence(free(), const("."), free()), ">"), ["<.>", "<a.b.c>"], ["<a>.b>", "<.>a>"]),
     (tag("<", {"type": "or", "elements": [INTEGER, free()]}, ">"), ["<1>", "<x>"], ["<1>>"]),
     (tag("<", tag("[", free(), "]"), ">"), ["<[a>]>"], ["<[a]]>", "<[a]b>"]),
+    (
+        {"type": "json_schema", "json_schema": PAIR, "any_order": True},
+        ['{"a": 1, "b": null}', '{"b": null, "a": 1}', '{"a": 2}'],
+        [
+            "{}",
+            '{"b": null}',
+            '{"a": 1, "a": 1}',
+            '{"b": null, "a": 1, "b": null}',
+            '{"a": null}',
+            '{"a": 1, "c": 1}',
+        ],
+    ),
+    (
+        {"type": "json_schema", "json_schema": {**PAIR, "additionalProperties": True}, "any_order": True},
+        ['{"c": [], "a": 1, "c": 2, "b": null}'],  # undeclared names may repeat where no tracker is
+        ['{"c": [], "b": null}', '{"a": 1, "c": 2, "a": 1}'],
+    ),
     (CALL, ["", "t", "a<f=a>12</f>b", "<<f=b>x!<f=a>1</f>"], ["<f=", "a<f=a>x</f>", "<f=c>", "<f=a>1</f><f=b>"]),
     ({**CALL, "at_least_one": True}, ["<f=a>1</f>", "<f=b>x! t<f=a>2</f>."], ["", "t", "t<f=a>1</f>"]),
     ({**CALL, "stop_after_first": True}, ["", "t", "t<f=a>1</f>"], ["<f=a>1</f>.", "t<f=a>1</f><f=a>1</f>"]),
@@ -235,6 +259,7 @@ def test_malformed_ones_say_where(spec: Any, pointer: str | None, problem: str, 
         ({"format": triggered(["a"], [{**tag("a", const("b"), "c"), "odd": 1}])}, "odd", "/format/tags/0/odd"),
         ({"format": free(max_tokens=5)}, "max_tokens", "/format/max_tokens"),
         ({"format": {**INTEGER, "style": "kimi_k3_xml"}}, "style", "/format/style"),
+        ({"format": {**INTEGER, "json_schema": MANY, "any_order": True}}, "any_order", "/format/any_order"),
         ({"format": {"type": "regex", "pattern": "(a)\\1"}}, "back-reference", "/format/pattern"),
         (
             {"format": {"type": "json_schema", "json_schema": {"items": {"$ref": "https://example.com/"}}}},
@@ -242,7 +267,7 @@ def test_malformed_ones_say_where(spec: Any, pointer: str | None, problem: str, 
             "/format/json_schema/items/$ref",
         ),
         ({"format": {"type": "token", "token": 256}}, "token symbol", "/format/token"),
-        ({"format": {"type": "any_tokens", "exclude_tokens": [97]}}, "token symbol", "/format"),
+        ({"format": {"type": "any_tokens", "exclude_tokens": [97]}}, "token symbol", "/format/exclude_tokens/0"),
         ({"format": {"type": "any_tokens", "max_tokens": 5}}, "max_tokens", "/format/max_tokens"),
     ],
 )

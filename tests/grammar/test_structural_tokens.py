@@ -55,6 +55,7 @@ TOKEN_TAGS: Spec = {
         (token(OTHER), [(OTHER,)], [(CALLED,)]),
         ({"type": "any_tokens"}, [(), ("aé", CALLED, OTHER, "b")], []),
         ({"type": "any_tokens", "exclude_tokens": ["<|call|>"]}, [("a", OTHER)], [(CALLED,), ("a", CALLED)]),
+        ({"type": "any_tokens", "exclude_tokens": [END, OTHER]}, [("a", CALLED)], [(OTHER,)]),
         (
             tag(token(CALLED), {"type": "any_text"}, token(CALLED_END)),
             [(CALLED, "a", CALLED_END)],
