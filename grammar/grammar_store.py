@@ -30,7 +30,7 @@ from radixrt.kernels.cpu.terms import NativePool
 __all__ = ["GrammarStore"]
 
 _FOLDER: Final = "grammar"
-_WORTH_KEEPING: Final = 20_000  # fuel of a compilation: about 5 ms; to open a file takes a tenth of a millisecond
+_WORTH_KEEPING: Final = GrammarLimits().compile_fuel // 100  # a few milliseconds; to open a file takes 0.1
 
 
 class GrammarStore:
