@@ -13,17 +13,15 @@ from typing import Any, NoReturn
 
 from radixrt.api import ROLE_NAME, SELECT_METHODS, Constraint, SelectMethod
 from radixrt.arguments import (
-    CONSTRAINT_NAMES,
     SAMPLING_NAMES,
-    OutputType,
     check_choices,
     check_text,
-    output_type,
     sampling_params,
     sampling_values,
     unknown_argument,
 )
 from radixrt.errors import InvalidRequest
+from radixrt.output_types import CONSTRAINT_NAMES, OutputType, output_type
 
 __all__ = [
     "Expression",
@@ -155,7 +153,7 @@ def gen(
     regex: str | re.Pattern[str] | Constraint | None = None,
     schema: Any = None,
     choices: Iterable[str] | Constraint | None = None,
-    grammar: str | Constraint | None = None,
+    grammar: str | Mapping[str, Any] | Constraint | None = None,
     type: Any = None,
     temperature: float | None = None,
     top_p: float | None = None,
@@ -176,7 +174,7 @@ def gen(
     """Generate text and call it ``name``.
 
     At most one of ``regex``, ``schema``, ``choices``, ``grammar`` and ``type`` constrains it (see
-    ``radixrt.arguments.output_type``); the value of a constrained gen is the parsed output. Arguments that are
+    ``radixrt.output_types.output_type``); the value of a constrained gen is the parsed output. Arguments that are
     None come from ``run(...)`` or the defaults of ``SamplingParams``. ``n`` above 1 gives a list and ends its
     branch. ``heal`` lets the model redo the last tokens of the text before; None decides by the context.
     """

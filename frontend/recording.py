@@ -16,8 +16,8 @@ from typing import NamedTuple
 import msgspec
 
 from radixrt.api import MAX_BRANCHES, MAX_NODES, ForkNode, JoinNode, Node, NodeEvent, TextNode
-from radixrt.arguments import OutputType
 from radixrt.errors import ErrorInfo, InvalidRequest, RadixrtError, UnsatisfiableConstraint
+from radixrt.output_types import OutputType
 
 __all__ = ["BranchPath", "Record", "Recording", "SourceLine", "located", "program_line"]
 

@@ -11,6 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from radixrt.api import Constraint as Constraint
     from radixrt.client.current import current_engine as current_engine
     from radixrt.client.engine import Engine as Engine
     from radixrt.errors import Cancelled as Cancelled
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 _HOME = {
     "Engine": "radixrt.client.engine",
     "Cancelled": "radixrt.errors",
+    "Constraint": "radixrt.api",
     "ContextLengthExceeded": "radixrt.errors",
     "DeadlineExceeded": "radixrt.errors",
     "IncompleteOutput": "radixrt.errors",

@@ -13,11 +13,13 @@ from __future__ import annotations
 import enum
 import math
 import re
-from typing import Literal
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import msgspec
 
 from radixrt.errors import ErrorInfo, InvalidRequest
+from radixrt.schema_source import json_source, schema_source
 
 __all__ = [
     "SELECT_METHODS",
@@ -51,6 +53,11 @@ SELECT_METHODS: tuple[SelectMethod, ...] = (
     "greedy_token_selection",
     "unconditional_likelihood_normalized",
 )
+ConstraintKind = Literal["regex", "json_schema", "choices", "ebnf", "lark", "structural_tag"]
+if TYPE_CHECKING:
+    JsonText = str | bool | Mapping[str, Any]
+else:
+    JsonText = str  # what messages may hold
 MAX_STOP_STRINGS = 64
 MAX_STOP_CHARS = 1024
 MAX_LOGPROBS = 100
@@ -149,18 +156,56 @@ _RANGES: tuple[tuple[str, float, float], ...] = (
 
 
 class Constraint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A constraint on generated text, as text; ``radixrt.grammar`` gives it its meaning.
+    """A constraint on generated text, as text; ``radixrt.grammar`` gives it its meaning. Check with ``validated``.
 
-    ``source`` is the pattern, the grammar or the schema as JSON text (key order matters); ``choices`` is used
-    by kind ``choices`` alone. The three options belong to kind ``json_schema``.
+    ``source`` is the pattern or the grammar, or a schema or structural tag as JSON (key order matters); ``choices``
+    is used by kind ``choices`` alone. The rest belongs to kind ``json_schema``: ``whitespace`` (``"flexible"`` or
+    ``"compact"``), ``key_order`` (``"schema"`` or ``"any"``), ``unknown_format`` (``"ignore"`` or ``"refuse"``),
+    and ``resources``, a JSON object of the schemas that ``$ref`` may name, by absolute URI. JSON may be given as
+    Python objects, which become text at once: a struct holds, and sends, nothing but text.
     """
 
-    kind: Literal["regex", "json_schema", "choices", "ebnf", "lark", "structural_tag"]
-    source: str = ""
+    kind: ConstraintKind
+    source: JsonText = ""
     choices: tuple[str, ...] = ()
     whitespace: str | None = None
     key_order: str | None = None
     unknown_format: str | None = None
+    resources: JsonText | None = None
+
+    def __post_init__(self) -> None:
+        # A message has checked texts here already, so only what a person gives is written down.
+        for name in ("source", "resources"):
+            value: Any = getattr(self, name)
+            if isinstance(value, Mapping | bool):
+                msgspec.structs.force_setattr(self, name, json_source(value, param=name))
+        if isinstance(self.choices, list):
+            msgspec.structs.force_setattr(self, "choices", tuple(self.choices))
+
+    def validated(self) -> Constraint:
+        """Return self, or raise ``InvalidRequest`` whose ``param`` is the first field that is wrong."""
+        if self.kind not in get_args(ConstraintKind):
+            known = ", ".join(get_args(ConstraintKind))
+            raise InvalidRequest(f"the kind of a constraint is one of {known}, not {self.kind!r}", param="kind")
+        if not isinstance(self.source, str):
+            raise InvalidRequest(
+                f"the source of a {self.kind} constraint is text, not {type(self.source).__name__}", param="source"
+            )
+        if self.kind == "choices" and self.source:
+            raise InvalidRequest("a choices constraint has no source", param="source")
+        if self.kind != "choices" and self.choices:
+            raise InvalidRequest(f"choices do not go with the constraint kind {self.kind}", param="choices")
+        for name in ("whitespace", "key_order", "unknown_format", "resources"):
+            value: Any = getattr(self, name)
+            if value is not None and self.kind != "json_schema":
+                raise InvalidRequest(f"{name} applies to JSON schemas only, not to {self.kind}", param=name)
+            if value is not None and not isinstance(value, str):
+                raise InvalidRequest(f"{name} is text, not {type(value).__name__}", param=name)
+        if isinstance(self.resources, str):
+            schema_source(self.resources, param="resources")
+            if not self.resources.lstrip().startswith("{"):
+                raise InvalidRequest("resources is a JSON object: schemas by their URIs", param="resources")
+        return self
 
 
 # --- nodes: what a program is made of ------------------------------------------------------------------------

@@ -11,8 +11,8 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from radixrt.api import FinishReason, Sample
-from radixrt.arguments import OutputType
 from radixrt.errors import IncompleteOutput
+from radixrt.output_types import OutputType
 
 __all__ = ["shortened", "value_of_sample"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from radixrt.api import FinishReason, NodeEvent, Sample, TokenLogprob, Usage
-from radixrt.arguments import OutputType
+from radixrt.output_types import OutputType
 from radixrt.outputs import value_of_sample
 
 __all__ = ["Generation"]

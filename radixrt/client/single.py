@@ -15,14 +15,12 @@ from typing import Any, TypedDict, Unpack
 
 from radixrt.api import DeltaEvent, EndEvent, Event, GenNode, Node, NodeEvent, RoleNode, TextNode, TokensNode
 from radixrt.arguments import (
-    CONSTRAINT_NAMES,
     check_flag,
     check_priority,
     check_salt,
     check_text,
     check_timeout,
     fresh_seed,
-    output_type,
     sampling_params,
     unknown_argument,
 )
@@ -30,6 +28,7 @@ from radixrt.client.generation import Generation
 from radixrt.client.protocol import EventCallback, ProgramHandle
 from radixrt.client.streams import AsyncTextStream, Opener, TextStream
 from radixrt.errors import InvalidRequest, RadixrtError, UnsatisfiableConstraint, UnsupportedConstraint
+from radixrt.output_types import CONSTRAINT_NAMES, output_type
 
 __all__ = ["CallArguments", "Prompt", "SingleCalls"]
 

@@ -6,8 +6,8 @@ import pydantic
 import pytest
 
 from radixrt.api import FinishReason, Sample
-from radixrt.arguments import output_type
 from radixrt.errors import IncompleteOutput
+from radixrt.output_types import output_type
 from radixrt.outputs import value_of_sample
 
 ENDS = [reason for reason in FinishReason if reason not in (FinishReason.STOP, FinishReason.TOOL_CALLS)]

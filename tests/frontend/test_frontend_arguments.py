@@ -14,8 +14,9 @@ import pydantic
 import pytest
 
 from radixrt.api import Constraint, SamplingParams
-from radixrt.arguments import SAMPLING_NAMES, check_choices, output_type, sampling_params, sampling_values
+from radixrt.arguments import SAMPLING_NAMES, check_choices, sampling_params, sampling_values
 from radixrt.errors import InvalidRequest
+from radixrt.output_types import output_type
 
 
 class Card(pydantic.BaseModel):

@@ -13,9 +13,9 @@ import pytest
 
 import radixrt as rx
 from radixrt import api
-from radixrt.arguments import output_type
 from radixrt.errors import ContextLengthExceeded, ErrorInfo, InvalidRequest, RadixrtError
 from radixrt.frontend import recording
+from radixrt.output_types import output_type
 from radixrt.worker.tree import BranchTree
 
 

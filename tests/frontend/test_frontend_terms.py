@@ -10,9 +10,10 @@ import pytest
 
 import radixrt as rx
 from radixrt.api import MAX_SEED, FinishReason, NodeEvent, Sample
-from radixrt.arguments import check_flag, check_priority, check_salt, check_timeout, fresh_seed, output_type
+from radixrt.arguments import check_flag, check_priority, check_salt, check_timeout, fresh_seed
 from radixrt.client.generation import Generation
 from radixrt.errors import IncompleteOutput, InvalidRequest, RadixrtError
+from radixrt.output_types import output_type
 
 CHECKS: dict[str, Callable[[Any], Any]] = {
     "timeout": lambda value: check_timeout(value, where="here"),

@@ -18,13 +18,14 @@ FOLDERS = {
     "kernels": "radixrt.kernels",
 }
 # Shared vocabulary that every room may use.
-SHARED = {"api", "errors", "config", "arguments", "outputs", "python_types", "schema_source", ""}
+SHARED = {"api", "errors", "config", "arguments", "output_types", "outputs", "python_types", "schema_source", ""}
 # room -> rooms (or single modules) it may import; its own room goes without saying.
 ALLOWED: dict[str, set[str]] = {
     "api": set(),
     "errors": set(),
     "config": set(),
     "arguments": set(),
+    "output_types": set(),
     "outputs": set(),
     "python_types": set(),
     "schema_source": set(),

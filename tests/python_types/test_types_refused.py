@@ -21,8 +21,8 @@ import pydantic
 import pytest
 from pydantic import Field
 
-from radixrt.arguments import output_type
 from radixrt.errors import InvalidRequest, UnsupportedConstraint
+from radixrt.output_types import output_type
 from radixrt.python_types import UncheckedValidatorWarning, json_schema_of
 
 T = TypeVar("T")
