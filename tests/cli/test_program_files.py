@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -210,3 +211,22 @@ def test_a_bad_row_is_named_by_the_line_of_the_file(program: Program, engine: rx
         path.write_text(text)
         with pytest.raises(InvalidRequest, match=named):
             run_rows(program, {}, path, None, engine, {}, 2)
+
+
+def test_a_program_file_may_hold_any_constraint(
+    tmp_path: Path, engine: rx.Engine, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "constrained.py"
+    path.write_text(
+        "import radixrt as rx\n"
+        "WORD = rx.Constraint(kind='lark', source='start: \"x\" | \"y\"')\n"
+        "DAY = rx.Constraint(kind='json_schema', source={'$ref': 'x:day'}, resources={'x:day': {'const': 1}})\n"
+        "@rx.program\n"
+        "def both(s):\n"
+        "    s += 'a' + rx.gen('word', grammar=WORD) + rx.gen('day', schema=DAY)\n"
+        "    return s['day']\n"
+    )
+    run_once(load_program(f"{path}:both"), {}, engine, {})
+    shown = capsys.readouterr().out
+    assert re.search(r"word: [xy]\b", shown)
+    assert "value: 1" in shown
