@@ -2,7 +2,7 @@
 
 All of kernels/cpu/*.cpp becomes one shared library beside the package's modules: plain C ABI, no Python headers.
 The step is optional: without a working C++17 compiler the installation succeeds and radixrt says so when it runs.
-``CXX`` and ``CXXFLAGS`` are respected.
+``CXX`` and ``CXXFLAGS`` are respected. A ``CXX`` that is not there is an error: who sets it wants no other one.
 """
 
 from __future__ import annotations
@@ -41,7 +41,12 @@ NAME = "radixrt.kernels.cpu.libradixrt_cpu"
 
 
 def _compiler() -> list[str]:
-    for command in (os.environ.get("CXX"), sysconfig.get_config_var("CXX"), "c++", "g++", "clang++"):
+    wanted = shlex.split(os.environ.get("CXX", ""))
+    if wanted:
+        if not shutil.which(wanted[0]):
+            raise SystemExit(f"the C++ compiler that CXX names is not there: {wanted[0]}")
+        return wanted
+    for command in (sysconfig.get_config_var("CXX"), "c++", "g++", "clang++"):
         words = shlex.split(command or "")
         if words and shutil.which(words[0]):
             return words

@@ -211,10 +211,6 @@ class Languages:
         """The canonical JSON text of one string, quotes included."""
         return self.pool.literal(_spell(text).encode())
 
-    def exactly_one_of(self, texts: Iterable[str]) -> Rx:
-        """The canonical JSON text of one of some strings, quotes included."""
-        return self.pool.one_of([_spell(text).encode() for text in texts])
-
     def after_quote(self, text: str, tail: Rx) -> Rx:
         """The same without the opening quote, and then ``tail``."""
         pool = self.pool

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import sys
 import warnings
 from pathlib import Path
 
@@ -35,10 +36,19 @@ def native() -> ctypes.CDLL | None:
             f"radixrt runs without its native CPU kernels and will be slow: {found}. "
             "Install a C++ compiler and reinstall radixrt to build them.",
             RuntimeWarning,
-            stacklevel=2,
+            stacklevel=_level_of_caller(),
         )
         return None
     return found
+
+
+def _level_of_caller() -> int:
+    """The stack level, as ``native`` counts for a warning, of the first caller outside of this package."""
+    package = __name__.partition(".")[0]
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == package:
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 def build_info() -> dict[str, str | bool]:

@@ -19,10 +19,10 @@ import msgspec
 
 from radixrt.bench.structured_cases import CORPORA, judge, read_rows
 from radixrt.bench.structured_causes import byte_vocabulary
-from radixrt.bench.structured_engines import Engine, Missing, open_engine
+from radixrt.bench.structured_engines import Engine, Missing, Refused, open_engine
 from radixrt.bench.structured_masks import compare_masks
-from radixrt.bench.structured_measure import batch_times, forced_share, judge_schemas, rss_mib
-from radixrt.bench.structured_vocabularies import BenchVocabulary, load_vocabulary
+from radixrt.bench.structured_measure import batch_times, forced_share, judge_schemas, settled_rss_mib
+from radixrt.bench.structured_vocabularies import load_vocabulary
 from radixrt.grammar import Compiler
 
 __all__ = ["Hello", "Job", "main", "run_job", "spread"]
@@ -63,7 +63,7 @@ def run_job(job: Job) -> Iterator[Any]:
     """The records of a job, ``Hello`` first."""
     folder = Path(job.corpus)
     if job.task == "cases":
-        yield Hello("radixrt", "", "bytes", rss_mib())
+        yield Hello("radixrt", "", "bytes", settled_rss_mib())
         compiler = Compiler(byte_vocabulary())
         yield from judge(job.engine, folder, compiler, job.options)  # here ``engine`` names the corpus
         return
@@ -74,10 +74,10 @@ def run_job(job: Job) -> Iterator[Any]:
     except Missing as missing:
         yield Hello(job.engine, "", bench.note, 0.0, str(missing))
         return
-    yield Hello(engine.name, engine.version, bench.note, rss_mib())
+    yield Hello(engine.name, engine.version, bench.note, settled_rss_mib())
     tasks: dict[str, Callable[[], Iterator[Any]]] = {
         "schemas": lambda: judge_schemas(engine, bench, rows, job.clock),
-        "memory": lambda: iter((_compiled_alone(engine, bench, rows),)),
+        "memory": lambda: iter((_compiled_alone(engine, rows),)),
         "forced": lambda: forced_share(bench, rows, job.options),
         "batch": lambda: iter((batch_times(bench, rows, job.options, clock=job.clock),)),
         "masks": lambda: compare_masks(open_engine("radixrt", bench, job.options), engine, bench, rows),
@@ -85,10 +85,17 @@ def run_job(job: Job) -> Iterator[Any]:
     yield from tasks[job.task]()
 
 
-def _compiled_alone(engine: Engine, bench: BenchVocabulary, rows: list[dict[str, Any]]) -> float:
+def _compiled_alone(engine: Engine, rows: list[dict[str, Any]]) -> float:
     """The memory of this process in MiB once all schemas are compiled, before any text is written."""
-    bare = [{**row, "tests": []} for row in rows]
-    return [record.rss_mib for record in judge_schemas(engine, bench, bare)][-1]
+    held = []
+    for row in rows:
+        try:
+            held.append(engine.compile(row["schema"]))
+        except Refused:  # the sample's own part lists these
+            continue
+    after = settled_rss_mib()
+    held.clear()
+    return after
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ measurement. Does not know why a document was judged so: see ``structured_causes
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import json
 import random
@@ -33,6 +34,7 @@ __all__ = [
     "forced_share",
     "judge_schemas",
     "rss_mib",
+    "settled_rss_mib",
 ]
 
 
@@ -85,6 +87,19 @@ def rss_mib() -> float:
     except OSError:
         return 0.0
     return 0.0
+
+
+def settled_rss_mib() -> float:
+    """The same once garbage is gone and what the C allocator keeps for later is given back to the system.
+
+    Memory that was freed and is still held would count before a measured part and be used up in it for nothing.
+    """
+    gc.collect()
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+    except (AttributeError, OSError, TypeError):  # other C libraries have no such call
+        return rss_mib()
+    return rss_mib()
 
 
 def document_text(value: Any) -> str:

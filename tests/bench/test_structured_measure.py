@@ -12,7 +12,7 @@ import pytest
 
 from radixrt.bench.structured_engines import Engine, Missing, Refused, Text, open_engine
 from radixrt.bench.structured_masks import _validator, compare_masks
-from radixrt.bench.structured_measure import batch_times, forced_share, judge_schemas
+from radixrt.bench.structured_measure import batch_times, forced_share, judge_schemas, settled_rss_mib
 from radixrt.bench.structured_vocabularies import (
     VOCABULARIES,
     BenchVocabulary,
@@ -218,3 +218,13 @@ def test_the_longest_token_is_taken_at_each_place() -> None:
 
 def test_vocabularies_have_names() -> None:
     assert VOCABULARIES[0] == "smollm2"
+
+
+@pytest.mark.skipif(not settled_rss_mib(), reason="the system does not say how much memory a process has")
+def test_memory_that_was_freed_does_not_count() -> None:
+    before = settled_rss_mib()
+    ballast = [bytes(100) + str(i).encode() for i in range(300_000)]
+    held = settled_rss_mib()
+    del ballast
+    assert held - before > 20
+    assert settled_rss_mib() - before < (held - before) / 2

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from radixrt.grammar.rx import new_pool
 from radixrt.kernels.cpu import build_info, library, native
 
 
@@ -26,10 +27,11 @@ def test_without_the_library_there_is_one_warning(monkeypatch: pytest.MonkeyPatc
     try:
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
-            assert native() is None
+            assert new_pool(1000, "fuel").literal(b"a")  # the first of all that ask for the library
             assert native() is None
         assert [w.category for w in seen] == [RuntimeWarning]
         assert "compiler" in str(seen[0].message)
+        assert seen[0].filename == __file__
         assert build_info()["native"] is False
     finally:
         monkeypatch.undo()
@@ -73,6 +75,12 @@ def test_a_compiler_that_fails_does_not_fail_the_installation(
     done = build(project_root, tmp_path, **flags)
     assert done.returncode == 0, done.stderr
     assert not list(tmp_path.rglob("*.so"))
+
+
+def test_a_compiler_that_is_asked_for_and_not_there_is_an_error(project_root: Path, tmp_path: Path) -> None:
+    done = build(project_root, tmp_path, CXX="/nonexistent -O1")
+    assert done.returncode != 0
+    assert "CXX names is not there: /nonexistent" in done.stderr
 
 
 def test_no_compiler_at_all_does_not_fail_the_installation(project_root: Path, tmp_path: Path) -> None:
