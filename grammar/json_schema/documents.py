@@ -36,9 +36,8 @@ _APPLICATORS: Final = SUBSCHEMA | SUBSCHEMA_LIST | SUBSCHEMA_MAP
 _WITH_PARTS: Final = _APPLICATORS | {"$dynamicRef", "$recursiveRef"}
 _IDENTIFIERS: Final = frozenset(("$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"))
 _ONLY_REFERENCE: Final = ANNOTATIONS | {"$ref"}
-_DRAFT: Final = re.compile(
-    r"https?://json-schema\.org/(?:draft-0([3467])|draft/(2019|2020)-[0-9]{2})/(?:hyper-)?schema#?"
-)
+_DRAFT: Final = re.compile(r"https?://json-schema\.org/draft[-/]0?([0-9]+)(?:-[0-9]{2})?/.*")
+_DRAFTS: Final = (4, 6, 7, 2019, LATEST)
 _ROOT: Final = ""  # stands for ``$recursiveAnchor`` among the names of dynamic anchors
 
 Scope = tuple[tuple[str, "Schema"], ...]  # by name of the anchor
@@ -352,14 +351,21 @@ class Library:
 
 
 def _draft_of(meta: JsonValue, pointer: str) -> int:
-    """The draft a ``$schema`` names; one that is not the specification's own is taken for the latest."""
-    match = _DRAFT.fullmatch(meta) if isinstance(meta, str) else None
+    """The draft a ``$schema`` names; a metaschema that is not the specification's own is taken for the latest."""
+    if not isinstance(meta, str):
+        raise InvalidRequest(
+            f"the schema is wrong at {pointer}/$schema: '$schema' must be a string", param="schema"
+        )
+    match = _DRAFT.fullmatch(meta)
     if match is None:
         return LATEST
-    draft = int(match[1] or match[2])
-    if draft == 3:
+    draft = int(match[1][:9])  # a longer number is none of them either
+    if draft not in _DRAFTS:
         raise UnsupportedConstraint(
-            "draft-03 schemas are not supported", keyword="$schema", location=f"{pointer}/$schema", param="schema"
+            f"draft {match[1][:9]} is not supported: drafts 4, 6, 7, 2019-09 and 2020-12 are",
+            keyword="$schema",
+            location=f"{pointer}/$schema",
+            param="schema",
         )
     return draft
 

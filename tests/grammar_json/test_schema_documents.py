@@ -193,5 +193,31 @@ def test_spellings_of_older_drafts(compiled: Callable[..., Any]) -> None:
     assert needs.takes('{"b":1}')
     assert not needs.takes('{"a":1}')
     assert not needs.takes('{"c":1}')
-    with pytest.raises(UnsupportedConstraint, match="draft-03"):
-        compiled({"$schema": "http://json-schema.org/draft-03/schema#"})
+    for other in (
+        "draft-03/schema#",
+        "draft-01/hyper-schema",
+        "draft-05/schema",
+        "draft/2031-01/schema",
+        f"draft-{'9' * 5000}/x",
+    ):
+        with pytest.raises(UnsupportedConstraint, match="drafts 4, 6, 7") as caught:
+            compiled({"properties": {"a": {"$schema": f"http://json-schema.org/{other}"}}})
+        assert (caught.value.keyword, caught.value.location) == ("$schema", "/properties/a/$schema")
+    for wrong in (3, None, {}, ["https://json-schema.org/draft/2020-12/schema"]):
+        with pytest.raises(InvalidRequest, match=r"wrong at /\$schema: '\$schema' must be a string"):
+            compiled({"$schema": wrong})
+
+
+def test_other_metaschemas_are_read_as_the_latest_draft(compiled: Callable[..., Any]) -> None:
+    for known in ("http://json-schema.org/schema#", "https://example.com/meta", "draft-04"):
+        beside = compiled({"$schema": known, "$ref": "#/$defs/a", "maxItems": 0, "$defs": {"a": True}})
+        assert beside.takes("[]")
+        assert not beside.takes("[1]")
+        assert not compiled({"$schema": known, "prefixItems": [{"const": 1}]}).takes("[2]")
+
+
+def test_keywords_are_read_whichever_draft_is_named(compiled: Callable[..., Any]) -> None:
+    named = {"$schema": "http://json-schema.org/draft-04/schema#"}
+    assert not compiled({**named, "const": 1}).takes("2")
+    assert not compiled({**named, "prefixItems": [{"const": 1}]}).takes("[2]")
+    assert not compiled({"dependencies": {"a": ["b"]}}).takes('{"a": 1}')
