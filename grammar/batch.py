@@ -24,8 +24,13 @@ def fill_masks(matchers: Sequence[object], bitmask: npt.NDArray[np.int32], *, si
     rows are free; default: every bit of the row), zeros in the padding. Rows beyond ``matchers`` stay as they are.
     The missing rows are computed in one native call.
     """
-    if bitmask.dtype != np.int32 or bitmask.ndim != 2 or not bitmask.flags.c_contiguous:
-        raise InvalidRequest("bitmask must be contiguous int32 [rows, words]", param="bitmask")
+    is_array = isinstance(bitmask, np.ndarray) and bitmask.dtype == np.int32 and bitmask.ndim == 2
+    if not is_array or not bitmask.flags.c_contiguous or not bitmask.flags.writeable:
+        raise InvalidRequest("bitmask must be a writeable contiguous int32 array [rows, words]", param="bitmask")
+    if isinstance(matchers, str | bytes) or not isinstance(matchers, Sequence):
+        raise InvalidRequest(f"matchers must be a list, not {type(matchers).__name__}", param="matchers")
+    if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 1):
+        raise InvalidRequest(f"size must be a positive integer, not {size!r}", param="size")
     if len(bitmask) < len(matchers):
         raise InvalidRequest(f"bitmask has {len(bitmask)} rows for {len(matchers)} matchers", param="bitmask")
     checked = [_checked(i, matcher) for i, matcher in enumerate(matchers)]

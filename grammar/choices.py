@@ -13,6 +13,18 @@ from radixrt.grammar.rx import Pool
 __all__ = ["choices_grammar"]
 
 
+def _spelling(index: int, choice: str) -> bytes:
+    try:
+        return choice.encode()
+    except UnicodeEncodeError as error:
+        raise UnsupportedConstraint(
+            f"choice {index} holds a lone surrogate, which no text does",
+            keyword="surrogate",
+            location=f"/{index}",
+            param="choices",
+        ) from error
+
+
 def choices_grammar(pool: Pool, choices: Sequence[str], limits: GrammarLimits) -> Grammar:
     """Exactly one of ``choices``; raises ``InvalidRequest`` (param ``choices``) for a list that makes no sense."""
     if not choices:
@@ -32,10 +44,7 @@ def choices_grammar(pool: Pool, choices: Sequence[str], limits: GrammarLimits) -
         raise UnsupportedConstraint(
             f"the choices have more than {limits.source_chars} characters", keyword="source_chars", param="choices"
         )
-    try:
-        spellings = [choice.encode() for choice in choices]
-    except UnicodeEncodeError as error:
-        raise InvalidRequest("a choice holds a lone surrogate, which is no text", param="choices") from error
+    spellings = [_spelling(index, choice) for index, choice in enumerate(choices)]
     # The work is in proportion to the text, which has a limit of its own; the usual fuel serves 100,000 bytes.
     pool.refill(limits.compile_fuel * (1 + sum(map(len, spellings)) // 100_000), "compile_fuel")
     builder = GrammarBuilder(pool)

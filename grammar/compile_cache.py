@@ -25,7 +25,10 @@ _MEASURED: Final = 4
 
 
 class CompileCache:
-    """Thread-safe. ``max_entries`` and ``max_bytes`` bound what is kept; what was made last is kept in any case."""
+    """Thread-safe. ``max_entries`` and ``max_bytes`` bound what is kept; what was made last is kept in any case.
+
+    Keys are not counted: they must be small, whatever they stand for.
+    """
 
     def __init__(self, max_entries: int, max_bytes: int) -> None:
         self._max_entries = max_entries
@@ -74,7 +77,7 @@ class CompileCache:
     def _measure(self, key: Hashable) -> None:
         """Know the size of a finished entry as it is now."""
         made = self._entries[key].result()
-        size = made.nbytes if isinstance(made, CompiledGrammar) else _FAILURE_BYTES
+        size = made.nbytes if isinstance(made, CompiledGrammar) else _FAILURE_BYTES + 4 * len(made.message)
         self._total += size - self._sizes[key]
         self._sizes[key] = size
         self._sizes.move_to_end(key)

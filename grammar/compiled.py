@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from radixrt.errors import InvalidRequest
 from radixrt.grammar.automaton import Automaton
@@ -55,6 +55,8 @@ class CompiledGrammar:
                 text = text.encode()
             except UnicodeEncodeError:  # a lone surrogate is no text
                 return False
+        elif not isinstance(text, bytes):
+            raise InvalidRequest(f"text must be str or bytes, not {type(text).__name__}", param="text")
         if self._free:
             return _is_utf8(text)
         automaton = self._current()
@@ -71,19 +73,24 @@ class CompiledGrammar:
         begins (token healing: the bytes that were cut off the prompt). ``prefix_ids`` are the tokens that spelled
         it: then it is generated either by these or by tokens that go beyond its end.
         """
-        ends = self.vocab.eos_ids if end_ids is None else tuple(end_ids)
-        for token in ends:
-            if type(token) is not int or not 0 <= token < self.vocab.size:
-                raise InvalidRequest(
-                    f"end_ids: {token!r} is not a token id below {self.vocab.size}", param="end_ids"
-                )
+        ends = self.vocab.eos_ids if end_ids is None else self._ids(end_ids, "end_ids")
         if not isinstance(prefix, bytes):
             raise InvalidRequest(f"prefix must be bytes, not {type(prefix).__name__}", param="prefix")
-        if prefix_ids and b"".join(self.vocab.token_bytes(token) or b"" for token in prefix_ids) != prefix:
+        spelled = self._ids(prefix_ids, "prefix_ids")
+        if spelled and b"".join(self.vocab.token_bytes(token) or b"" for token in spelled) != prefix:
             raise InvalidRequest("prefix_ids must spell prefix", param="prefix_ids")
         automaton = self._current()
         guard = self._guard_of(automaton)
-        return Matcher(automaton, ends, prefix, self._encode, prefix_ids, free=self._free, guard=guard)
+        return Matcher(automaton, ends, prefix, self._encode, spelled, free=self._free, guard=guard)
+
+    def _ids(self, tokens: Sequence[int], param: str) -> tuple[int, ...]:
+        if isinstance(tokens, str | bytes) or not isinstance(tokens, Iterable):
+            raise InvalidRequest(f"{param} must be a list of token ids, not {type(tokens).__name__}", param=param)
+        ids = tuple(tokens)
+        for token in ids:
+            if type(token) is not int or not 0 <= token < self.vocab.size:
+                raise InvalidRequest(f"{param}: {token!r} is not a token id below {self.vocab.size}", param=param)
+        return ids
 
     @property
     def nbytes(self) -> int:

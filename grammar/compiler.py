@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,6 +21,7 @@ from radixrt.grammar.compile_cache import CompileCache
 from radixrt.grammar.compiled import CompiledGrammar
 from radixrt.grammar.ebnf import ebnf_symbol
 from radixrt.grammar.grammar_store import GrammarStore
+from radixrt.grammar.json_schema.values import from_python
 from radixrt.grammar.json_tokens import JsonTokens
 from radixrt.grammar.lark import lark_symbol
 from radixrt.grammar.limits import GrammarLimits
@@ -32,12 +35,12 @@ from radixrt.grammar.vocab import Vocabulary
 
 __all__ = ["Compiler"]
 
-_Key = tuple[object, ...]
+_Key = tuple[str | None, ...]
 _Reader = Callable[[GrammarBuilder, str, GrammarLimits, TokenSymbols], Symbol]
 
 _MAX_VALUES: Final = 500_000
 """In a schema or a structural tag that is given as Python objects."""
-_PARAMS: Final = {
+_PARAMS: Final[dict[str | None, str | None]] = {
     "regex": "regex",
     "ebnf": "grammar",
     "lark": "grammar",
@@ -47,6 +50,8 @@ _PARAMS: Final = {
     "any_text": None,
 }
 """The argument that a constraint came in, by its kind."""
+_POINTED: Final = ("json_schema", "structural_tag", "choices")
+"""The kinds whose places are JSON pointers."""
 
 
 class Compiler:
@@ -94,7 +99,13 @@ class Compiler:
         """One of these strings."""
         if isinstance(choices, str) or not isinstance(choices, Sequence):
             raise InvalidRequest("choices must be a list of strings", param="choices")
-        return self._cached(("choices", *choices), lambda: choices_grammar(self._pool(), choices, self.limits))
+        for index, choice in enumerate(choices):
+            if not isinstance(choice, str):
+                raise InvalidRequest(
+                    f"choices must be strings, but choice {index} is a {type(choice).__name__}", param="choices"
+                )
+        texts = tuple(map(str.__str__, choices))  # of a subclass too, whatever it shows itself as
+        return self._cached(("choices", *texts), lambda: choices_grammar(self._pool(), texts, self.limits))
 
     def ebnf(self, text: str) -> CompiledGrammar:
         """A context-free grammar in GBNF notation; it starts from the rule ``root``."""
@@ -104,24 +115,41 @@ class Compiler:
     def json_schema(
         self,
         schema: Mapping[str, Any] | bool | str,
-        resources: Mapping[str, Any] | None = None,
+        resources: Mapping[str, Any] | str | None = None,
         whitespace: str | None = None,
         key_order: str | None = None,
         unknown_format: str | None = None,
     ) -> CompiledGrammar:
         """JSON texts that satisfy a schema (an object, a bool, or either as JSON text).
 
-        ``resources`` maps URIs to schemas that ``$ref`` may name; the other options are those of
-        ``radixrt.grammar.json_schema``, None stands for its defaults.
+        ``resources`` maps URIs to schemas that ``$ref`` may name, or is the JSON text of such an object; the other
+        options are those of ``radixrt.grammar.json_schema``, None stands for its defaults.
         """
         from radixrt.grammar.json_schema import json_schema_grammar
 
-        key = ("json_schema", _json_key(schema, "schema"), _json_key(resources, "resources"))
+        if not isinstance(schema, Mapping | bool | str):
+            raise InvalidRequest(
+                f"schema must be an object, a boolean or JSON text, not {type(schema).__name__}", param="schema"
+            )
+        if resources is not None and not isinstance(resources, Mapping | str):
+            raise InvalidRequest(
+                f"resources must be a mapping from URIs to schemas, not {type(resources).__name__}",
+                param="resources",
+            )
+        for name, option in (
+            ("whitespace", whitespace),
+            ("key_order", key_order),
+            ("unknown_format", unknown_format),
+        ):
+            if not isinstance(option, str | None):
+                raise InvalidRequest(f"{name} must be a string, not {type(option).__name__}", param=name)
+        texts = _json_key(schema, "schema"), _json_key(resources, "resources")
+        self._check_length(sum(map(len, texts)), "schema")
         return self._cached(
-            (*key, whitespace, key_order, unknown_format),
+            ("json_schema", *texts, whitespace, key_order, unknown_format),
             lambda: json_schema_grammar(
                 schema,
-                resources=resources,
+                resources=_documents(resources),
                 whitespace=whitespace,
                 key_order=key_order,
                 unknown_format=unknown_format,
@@ -143,13 +171,13 @@ class Compiler:
             symbols = TokenSymbols(pool, self.vocab)
             return builder.build(structural_tag_symbol(builder, spec, self.limits, symbols))
 
-        if isinstance(spec, str):
-            self._check_text(spec, "grammar")
-        elif not isinstance(spec, Mapping):
+        if not isinstance(spec, Mapping | str):
             raise InvalidRequest(
                 f"a structural tag is a dict or JSON text, not {type(spec).__name__}", param="grammar"
             )
-        return self._cached(("structural_tag", _json_key(spec, "grammar")), build)
+        text = _json_key(spec, "grammar")
+        self._check_length(len(text), "grammar")
+        return self._cached(("structural_tag", text), build)
 
     def any_text(self) -> CompiledGrammar:
         """Every text, the empty one included: no constraint, for a text that has nothing but a prefix to repeat.
@@ -165,26 +193,18 @@ class Compiler:
 
     def compile(self, constraint: Constraint) -> CompiledGrammar:
         """Dispatch on ``constraint.kind``."""
-        if constraint.kind != "json_schema":
-            for name in ("whitespace", "key_order", "unknown_format"):
-                if getattr(constraint, name) is not None:
-                    raise InvalidRequest(
-                        f"{name} applies to JSON schemas only, not to {constraint.kind}", param=name
-                    )
-        if constraint.kind != "choices" and constraint.choices:
-            raise InvalidRequest(f"choices do not go with the constraint kind {constraint.kind}", param="choices")
+        constraint.validated()
         if constraint.kind == "choices":
-            if constraint.source:
-                raise InvalidRequest("a choices constraint has no source", param="source")
             return self.choices(constraint.choices)
         if constraint.kind == "json_schema":
             return self.json_schema(
                 constraint.source,
+                constraint.resources,
                 whitespace=constraint.whitespace,
                 key_order=constraint.key_order,
                 unknown_format=constraint.unknown_format,
             )
-        by_kind: dict[str, Callable[[str], CompiledGrammar]] = {
+        by_kind: dict[str, Callable[[Any], CompiledGrammar]] = {
             "regex": self.regex,
             "ebnf": self.ebnf,
             "lark": self.lark,
@@ -209,17 +229,22 @@ class Compiler:
     def _check_text(self, text: str, param: str) -> None:
         if not isinstance(text, str):
             raise InvalidRequest(f"{param} must be a string, not {type(text).__name__}", param=param)
-        if len(text) > self.limits.source_chars:
+        self._check_length(len(text), param)
+
+    def _check_length(self, chars: int, param: str) -> None:
+        if chars > self.limits.source_chars:
             raise UnsupportedConstraint(
-                f"{param} is longer than {self.limits.source_chars} characters", keyword="source_chars", param=param
+                f"{param} is longer than {self.limits.source_chars} characters",
+                keyword="source_chars",
+                location="" if param == "schema" else None,
+                param=param,
             )
 
     def _cached(self, key: _Key, build: Callable[[], Grammar], free: bool = False) -> CompiledGrammar:
-        try:
-            hash(key)
-        except TypeError as error:
-            raise InvalidRequest("choices must be a list of strings", param=str(key[0])) from error
-        return self._cache.get(key, lambda: self._compiled(key, build, free))
+        """``key``: the kind of constraint, its text and its options, each a string or None."""
+        # Sources may be megabytes long, and what is kept must not hold them: a digest stands for the text.
+        digest = hashlib.sha256(repr(key).encode()).digest()
+        return self._cache.get(digest, lambda: self._compiled(key, build, free))
 
     def _compiled(self, key: _Key, build: Callable[[], Grammar], free: bool) -> CompiledGrammar:
         try:
@@ -233,8 +258,11 @@ class Compiler:
                 json_tokens=self._json_tokens,
             )
         except RadixrtError as error:
+            kind = str(key[0])
             if error.param is None:  # the passes know what is wrong, not which argument it came from
-                error.param = _PARAMS[str(key[0])]
+                error.param = _PARAMS[kind]
+            if isinstance(error, UnsupportedConstraint) and error.location is None and kind in _POINTED:
+                error.location = ""  # what costs too much is no part of it but the whole
             raise
 
 
@@ -244,9 +272,35 @@ def _json_key(value: Any, param: str) -> str:
         return "text:" + value
     _check_size(value, param)
     try:
-        return json.dumps(value)
-    except (TypeError, ValueError, RecursionError) as error:
+        return json.dumps(value, default=_plain)
+    except TypeError as error:
         raise InvalidRequest(f"{param} is not JSON: {error}", param=param) from error
+    except (ValueError, RecursionError):  # an integer of thousands of digits, or nested deeper than is allowed
+        pass
+    try:
+        return json.dumps(from_python(value), default=_plain)
+    except RadixrtError as error:
+        error.param = param
+        raise
+
+
+def _plain(item: object) -> object:
+    if isinstance(item, Mapping):
+        return dict(item)
+    if isinstance(item, Decimal):
+        return f"\ud800{item}"  # a lone surrogate is in no schema
+    raise TypeError(f"{type(item).__name__} is no kind of value that JSON has")
+
+
+def _documents(resources: Mapping[str, Any] | str | None) -> Mapping[str, Any] | None:
+    if not isinstance(resources, str):
+        return resources
+    from radixrt.grammar.json_schema.values import parse_json
+
+    found = parse_json(resources)
+    if not isinstance(found, dict):
+        raise InvalidRequest("resources is a JSON object: schemas by their URIs", param="resources")
+    return found
 
 
 def _check_size(value: Any, param: str) -> None:
@@ -254,8 +308,8 @@ def _check_size(value: Any, param: str) -> None:
     todo, count = [value], 0
     while todo:
         item = todo.pop()
-        if isinstance(item, dict | list | tuple):
-            todo.extend(item.values() if isinstance(item, dict) else item)
+        if isinstance(item, dict | list | tuple | Mapping):
+            todo.extend(item.values() if isinstance(item, Mapping) else item)
             count += len(item)
             if count > _MAX_VALUES:
                 raise UnsupportedConstraint(

@@ -18,13 +18,21 @@ class GrammarText:
             raise UnsupportedConstraint(
                 f"the grammar has more than {limits.source_chars} characters",
                 keyword="source_chars",
+                location=GrammarText.place_in(text, limits.source_chars),
                 param="grammar",
             )
         self.text = text
+        if text.startswith("\ufeff"):
+            self.fail("the text begins with a byte order mark (U+FEFF), which is no part of a grammar", 0)
 
     def place(self, at: int) -> str:
         """``line:column`` of an offset."""
-        return f"{self.text.count(chr(10), 0, at) + 1}:{at - self.text.rfind(chr(10), 0, at)}"
+        return self.place_in(self.text, at)
+
+    @staticmethod
+    def place_in(text: str, at: int) -> str:
+        """``line:column`` of an offset into a text."""
+        return f"{text.count(chr(10), 0, at) + 1}:{at - text.rfind(chr(10), 0, at)}"
 
     def fail(self, problem: str, at: int) -> NoReturn:
         """The text is no grammar."""
@@ -47,5 +55,5 @@ class GrammarText:
     def checked(self, char: str, at: int) -> str:
         """A character that text can hold."""
         if "\ud800" <= char <= "\udfff":
-            self.fail(f"the surrogate U+{ord(char):04X} cannot occur in text", at)
+            self.refuse("surrogate", f"the surrogate U+{ord(char):04X} cannot occur in text", at)
         return char

@@ -169,6 +169,8 @@ class Matcher:
 
     def rollback(self, count: int) -> None:
         """Take back the last ``count`` accepted tokens, end tokens included. A failed matcher stays failed."""
+        if not isinstance(count, int | np.integer) or isinstance(count, bool):
+            raise InvalidRequest(f"count must be an integer, not {type(count).__name__}", param="count")
         if not 0 <= count <= len(self._places):
             raise InvalidRequest(f"cannot take back {count} of {len(self._places)} tokens", param="count")
         if count:
@@ -197,8 +199,13 @@ class Matcher:
         ``row`` is 1-D contiguous int32 with ``ceil(size / 32)`` words, else ``InvalidRequest``. Padding bits are 0.
         """
         words = self._automaton.vocab.words
-        if row.dtype != _INT32 or row.shape != (words,) or not row.flags.c_contiguous:
-            raise InvalidRequest(f"a mask row must be contiguous int32 of {words} words", param="row")
+        try:
+            flags = row.flags
+            fits = row.dtype == _INT32 and row.shape == (words,) and flags.c_contiguous and flags.writeable
+        except AttributeError:  # no array at all
+            fits = False
+        if not fits:
+            raise InvalidRequest(f"a mask row must be a contiguous int32 array of {words} words", param="row")
         allowed = self._safely(self._allowed, None)
         if allowed is None:
             row[:] = 0

@@ -8,6 +8,7 @@ where they are trivially true, those cost nothing. This module does not know how
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from radixrt.errors import UnsupportedConstraint
@@ -27,12 +28,17 @@ from radixrt.grammar.regex_ast import (
 )
 from radixrt.grammar.regex_atomic import without_atomic_groups
 from radixrt.grammar.regex_ecma import parse_ecma
-from radixrt.grammar.regex_python import parse_python
+from radixrt.grammar.regex_python import first_column, parse_python
 from radixrt.grammar.rx import EMPTY, Pool, Rx
 
 __all__ = ["ecma_search", "regex_term", "searching_term"]
 
 _NEWLINE = ((10, 10),)
+_SPELLINGS = {
+    "atomic group": re.compile(r"\(\?>|[*+?}]\+"),
+    "lookbehind": re.compile(r"\(\?<[=!]|\\[bB]|[\^$]"),
+}
+"""What begins, in a pattern, a construct that is refused once it is a tree."""
 
 
 def regex_term(pool: Pool, pattern: str, limits: GrammarLimits | None = None) -> Rx:
@@ -43,7 +49,10 @@ def regex_term(pool: Pool, pattern: str, limits: GrammarLimits | None = None) ->
     """
     limits = limits or GrammarLimits()
     _check_length(pattern, limits, "regex")
-    return _translated(pool, parse_python(pattern, limits))
+    try:
+        return _translated(pool, parse_python(pattern, limits))
+    except UnsupportedConstraint as error:
+        raise _located(error, pattern) from error.__cause__
 
 
 def ecma_search(pool: Pool, pattern: str, limits: GrammarLimits | None = None) -> Rx:
@@ -53,7 +62,10 @@ def ecma_search(pool: Pool, pattern: str, limits: GrammarLimits | None = None) -
     """
     limits = limits or GrammarLimits()
     _check_length(pattern, limits, "pattern")
-    return searching_term(pool, parse_ecma(pattern, limits))
+    try:
+        return searching_term(pool, parse_ecma(pattern, limits))
+    except UnsupportedConstraint as error:
+        raise _located(error, pattern) from error.__cause__
 
 
 def searching_term(pool: Pool, node: Node) -> Rx:
@@ -67,8 +79,18 @@ def _check_length(pattern: str, limits: GrammarLimits, param: str) -> None:
         raise UnsupportedConstraint(
             f"a regular expression of {len(pattern)} characters, the limit is {limits.pattern_chars}",
             keyword="pattern_chars",
+            location=str(limits.pattern_chars),
             param=param,
         )
+
+
+def _located(error: UnsupportedConstraint, pattern: str) -> UnsupportedConstraint:
+    """The error with the first column where what it refuses is spelled; trees know no columns."""
+    spelling = _SPELLINGS.get(error.keyword or "")
+    if error.location is None and spelling is not None:
+        column = first_column(pattern, spelling)
+        error.location = None if column is None else str(column)
+    return error
 
 
 def _translated(pool: Pool, node: Node) -> Rx:

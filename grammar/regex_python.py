@@ -20,7 +20,7 @@ from radixrt.grammar.limits import GrammarLimits
 from radixrt.grammar.regex_ast import Alt, Anchor, Atomic, Boundary, Chars, Look, Node, Repeat, Seq
 from radixrt.grammar.utf8 import ALL_CHARACTERS, Range, complement, unite
 
-__all__ = ["parse_python"]
+__all__ = ["first_column", "parse_python"]
 
 # Plain integers: combining flags of ``re`` costs more than all else that is done for a literal.
 _IGNORECASE, _MULTILINE, _DOTALL, _ASCII = int(re.IGNORECASE), int(re.MULTILINE), int(re.DOTALL), int(re.ASCII)
@@ -39,6 +39,9 @@ _REFUSED = {
     ops.GROUPREF: ("back-reference", re.compile(r"\\[1-9]|\(\?P=")),
     ops.GROUPREF_EXISTS: ("conditional", re.compile(r"\(\?\(")),
 }
+_SURROGATES = re.compile(r"([\ud800-\udfff])|(\\(?:u|U0000)[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.DOTALL)
+_BOUNDS = re.compile(r"\{([0-9]*)(?:,([0-9]*))?\}")
+_NO_COUNT = int(ops.MAXREPEAT)  # stands for "without end"; a written count from here on is an error of the parser
 _EMPTY_TEXT_HAS_NO_BOUNDARY = re.fullmatch(r"\B", "") is None
 """Before Python 3.14 ``\\B`` does not match in the empty text."""
 
@@ -55,9 +58,7 @@ def parse_python(pattern: str, limits: GrammarLimits) -> Node:
         place = "" if error.pos is None else f" at column {error.pos}"
         raise InvalidRequest(f"not a regular expression: {error.msg}{place}", param="regex") from error
     except (OverflowError, RecursionError, ValueError) as error:  # ValueError: a count of thousands of digits
-        raise UnsupportedConstraint(
-            f"the regular expression is too large: {error}", keyword="pattern", param="regex"
-        ) from error
+        raise _too_large(pattern) from error
     return _Reader(pattern).sequence(tree, int(tree.state.flags))
 
 
@@ -157,13 +158,17 @@ class _Reader:
 
     def _check_character(self, code: int) -> None:
         if 0xD800 <= code <= 0xDFFF:
+            column = next(found.start() for found in _SURROGATES.finditer(self._pattern) if found[1] or found[2])
             raise UnsupportedConstraint(
-                f"the surrogate U+{code:04X} cannot occur in text", keyword="surrogate", param="regex"
+                f"the surrogate U+{code:04X} at column {column} cannot occur in text",
+                keyword="surrogate",
+                location=str(column),
+                param="regex",
             )
 
     def _refusal(self, op: Any) -> UnsupportedConstraint:
         name, spelling = _REFUSED.get(op, (str(op).lower(), re.compile(r"(?!)")))
-        column = next((i for i in _outside_classes(self._pattern) if spelling.match(self._pattern, i)), None)
+        column = first_column(self._pattern, spelling)
         place = "" if column is None else f" at column {column}"
         return UnsupportedConstraint(
             f"a {name}{place} is not something a regular language can express",
@@ -171,6 +176,27 @@ class _Reader:
             location=None if column is None else str(column),
             param="regex",
         )
+
+
+def _too_large(pattern: str) -> UnsupportedConstraint:
+    """What the parser of ``re`` gave up on, in words that say where: it has no count beyond 32 bits."""
+    for column in _outside_classes(pattern):
+        count = _BOUNDS.match(pattern, column)
+        if count and any(len(digits) > 1000 or int(digits) >= _NO_COUNT for digits in count.groups() if digits):
+            return UnsupportedConstraint(
+                f"a repetition of more than {_NO_COUNT - 1} times, or of too many digits, at column {column}",
+                keyword="repetition",
+                location=str(column),
+                param="regex",
+            )
+    return UnsupportedConstraint(
+        "the regular expression is too large", keyword="pattern", location="0", param="regex"
+    )
+
+
+def first_column(pattern: str, spelling: re.Pattern[str]) -> int | None:
+    """The first place outside of classes and escapes where a construct is spelled so."""
+    return next((i for i in _outside_classes(pattern) if spelling.match(pattern, i)), None)
 
 
 def _outside_classes(pattern: str) -> Iterator[int]:

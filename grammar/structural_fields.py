@@ -21,7 +21,7 @@ _KINDS: dict[type, str] = {
 
 def wrong(pointer: str, problem: str) -> NoReturn:
     """The structural tag is malformed."""
-    raise InvalidRequest(f"the structural tag is wrong at {pointer or '/'}: {problem}", param="grammar")
+    raise InvalidRequest(f"the structural tag is wrong at {pointer or 'its top'}: {problem}", param="grammar")
 
 
 class Fields:

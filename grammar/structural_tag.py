@@ -56,7 +56,7 @@ def structural_tag_symbol(
             param="grammar",
         ) from error
     except InvalidRequest as error:
-        raise InvalidRequest(f"not a structural tag: {error.message}", param="grammar") from error
+        raise InvalidRequest(f"in the structural tag: {error.message}", param="grammar") from error
     pieces = Pieces(builder, limits, symbols)
     tags = TagFormats(pieces)
     TokenFormats(pieces, tags)
@@ -67,6 +67,8 @@ def structural_tag_symbol(
         wrong(fields.at("type"), f"expected 'structural_tag', not {kind!r}")
     if fields.has("format"):
         symbol = pieces.format(fields.raw("format"), fields.at("format"))
+    elif not fields.has("structures"):
+        wrong("", "there is neither a field 'format' nor a field 'structures'")
     else:
         symbol = _structures(pieces, tags, fields)
     fields.done()

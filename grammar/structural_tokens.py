@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from radixrt.grammar.cfg import Symbol
 from radixrt.grammar.json_schema.values import JsonValue
 from radixrt.grammar.structural_fields import Fields, wrong
@@ -38,7 +40,7 @@ class TokenFormats:
 
     def _token_triggered_tags(self, fields: Fields, follow: Follow) -> Symbol:
         builder = self._builder
-        triggers = self._ids(fields, "trigger_tokens")
+        triggers = self._special(fields.items("trigger_tokens"))
         excluded = self._excluded(fields)
         opened = set()
         ways = []
@@ -58,7 +60,7 @@ class TokenFormats:
     def _token_dispatch(self, fields: Fields, follow: Follow) -> Symbol:
         builder, pieces = self._builder, self._pieces
         rules = pieces.rules(fields)
-        triggers = [pieces.token_id(value, pointer) for (value, pointer), _ in rules]
+        triggers = self._special(trigger for trigger, _ in rules)
         excluded = self._excluded(fields)
         loop = fields.flag("loop", True)
         text = pieces.other_tokens((*triggers, *excluded), follow, fields.pointer)
@@ -80,5 +82,11 @@ class TokenFormats:
                 found.append(token)
         return found
 
-    def _ids(self, fields: Fields, name: str, default: JsonValue = ...) -> list[int]:
-        return [self._pieces.token_id(item, pointer) for item, pointer in fields.items(name, default)]
+    def _special(self, items: Iterable[tuple[JsonValue, str]]) -> list[int]:
+        """Tokens that text between them must not hold, so that each has to be a special one."""
+        found = []
+        for item, pointer in items:
+            token = self._pieces.token_id(item, pointer)
+            self._pieces.check_special(token, pointer)
+            found.append(token)
+        return found

@@ -44,6 +44,8 @@ _STRING_OR_BRACKET: Final = re.compile(r'"(?:[^"\\]|\\.)*+"?|[\[\]{}]', re.DOTAL
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")  # a pair of escapes is no lone one, but rare
 MAX_DIGITS: Final = 1000
 _INT_DIGITS: Final = 1000  # longer integers are held as Decimal: int(str) is quadratic and limited
+_INT_BITS: Final = 3_322  # the same for integers that are no text
+_MOST_BITS: Final = 50_000  # of an integer; to turn more into decimal digits takes too long
 
 
 def parse_json(text: str) -> JsonValue:
@@ -64,7 +66,7 @@ def parse_json(text: str) -> JsonValue:
         )
     except json.JSONDecodeError as error:
         raise InvalidRequest(
-            f"the schema is not JSON: {error.msg} at line {error.lineno}, column {error.colno}", param="schema"
+            f"the document is not JSON: {error.msg} at line {error.lineno}, column {error.colno}", param="schema"
         ) from None
     return value if _SURROGATE.search(text) is None else from_python(value)
 
@@ -82,9 +84,18 @@ def _check_text_depth(text: str) -> None:
             depth -= 1
 
 
+def _too_large() -> UnsupportedConstraint:
+    return UnsupportedConstraint(
+        f"the document has more than {MAX_NODES} values", keyword="size", location="", param="schema"
+    )
+
+
 def _too_deep(pointer: str = "") -> UnsupportedConstraint:
     return UnsupportedConstraint(
-        f"the schema is nested deeper than {MAX_DEPTH} levels", keyword="nesting", location=pointer, param="schema"
+        f"the document is nested deeper than {MAX_DEPTH} levels",
+        keyword="nesting",
+        location=pointer,
+        param="schema",
     )
 
 
@@ -100,7 +111,7 @@ def _integer(text: str) -> Number:
 
 
 def _no_constant(name: str) -> JsonValue:
-    raise InvalidRequest(f"the schema is not JSON: {name} is not a JSON number", param="schema")
+    raise InvalidRequest(f"the document is not JSON: {name} is not a JSON number", param="schema")
 
 
 def _object_without_duplicates(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
@@ -109,7 +120,7 @@ def _object_without_duplicates(pairs: list[tuple[str, JsonValue]]) -> dict[str, 
         seen: set[str] = set()
         for name, _ in pairs:
             if name in seen:
-                raise InvalidRequest(f"the schema has the name {name!r} twice in one object", param="schema")
+                raise InvalidRequest(f"the document has the name {name!r} twice in one object", param="schema")
             seen.add(name)
     return made
 
@@ -128,9 +139,7 @@ def from_python(value: object) -> JsonValue:
         box, place = todo.pop()
         count += len(box)
         if count > MAX_NODES:
-            raise UnsupportedConstraint(
-                f"the schema has more than {MAX_NODES} values", keyword="size", location="", param="schema"
-            )
+            raise _too_large()
         if place.depth >= MAX_DEPTH and box:
             raise _too_deep(pointer_to((*place.path(), next(iter(box)) if isinstance(box, dict) else 0)))
         for key, part in box.items() if isinstance(box, dict) else enumerate(box):
@@ -142,7 +151,13 @@ def from_python(value: object) -> JsonValue:
                 copied = _copied(part, inner)
                 box[key] = copied
                 todo.append((copied, inner))
-            elif kind is not int and kind is not bool and part is not None:
+            elif kind is int:
+                if part.bit_length() > _INT_BITS:
+                    box[key] = _long_integer(part, _Place(place, key, 0).path())
+                    count += part.bit_length() // 8
+                    if count > MAX_NODES:
+                        raise _too_large()
+            elif kind is not bool and part is not None:
                 box[key] = _scalar(part, _Place(place, key, 0).path())
     return top[0]
 
@@ -180,28 +195,46 @@ def _scalar(item: object, path: tuple[str | int, ...]) -> JsonValue:
     if isinstance(item, str):
         return _checked_string(item, path)
     if isinstance(item, int):
-        return int(item)
+        return _long_integer(int(item), path) if item.bit_length() > _INT_BITS else int(item)
     if isinstance(item, float):
         item = Decimal(repr(item))
     if isinstance(item, Decimal) and item.is_finite():
         return item
+    if isinstance(item, Decimal):
+        raise InvalidRequest(f"the document is not JSON at {pointer_to(path)!r}: the number {item}", param="schema")
     raise InvalidRequest(
-        f"the schema is not JSON at {pointer_to(path)!r}: {type(item).__name__} {item!r:.40}", param="schema"
+        f"the document is not JSON at {pointer_to(path)!r}: {type(item).__name__} {item!r:.40}", param="schema"
     )
+
+
+def _long_integer(item: int, path: tuple[str | int, ...]) -> Number:
+    """An integer of more digits than ``str`` gives out freely, as ``parse_json`` holds it."""
+    if item.bit_length() > _MOST_BITS:
+        location = pointer_to(path)
+        raise UnsupportedConstraint(
+            f"the document has an integer of more than {_MOST_BITS} bits at {location!r}",
+            keyword="size",
+            location=location,
+            param="schema",
+        )
+    return Decimal(item)
 
 
 def _checked_string(item: object, path: tuple[str | int, ...]) -> str:
     if not isinstance(item, str):
         raise InvalidRequest(
-            f"the schema is not JSON at {pointer_to(path)!r}: a name must be a string, not {item!r:.40}",
+            f"the document is not JSON at {pointer_to(path)!r}: a name must be a string, not {item!r:.40}",
             param="schema",
         )
     if not item.isascii():
         try:
             item.encode()
         except UnicodeEncodeError:
-            raise InvalidRequest(
-                f"the schema has a lone surrogate at {pointer_to(path)!r}, which no UTF-8 text can hold",
+            location = pointer_to(path)
+            raise UnsupportedConstraint(
+                f"the document has a lone surrogate at {location!r}, which no UTF-8 text can hold",
+                keyword="surrogate",
+                location=location,
                 param="schema",
             ) from None
     return str.__str__(item)  # the text of a subclass too, whatever it shows itself as

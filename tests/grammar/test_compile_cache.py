@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import tracemalloc
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -98,3 +101,35 @@ def test_who_comes_meanwhile_waits_for_the_first(byte_vocab: Vocabulary) -> None
         go.set()
         assert all(future.result() is grammar for future in waiting)
     assert calls == [1]
+
+
+def test_nothing_that_is_kept_holds_the_source(byte_vocab: Vocabulary) -> None:
+    compiler = Compiler(byte_vocab)
+    chars = 1_000_000
+    requests: list[Callable[[str], Any]] = [
+        compiler.regex,
+        compiler.ebnf,
+        compiler.lark,
+        compiler.json_schema,
+        compiler.structural_tag,
+        lambda text: compiler.json_schema({text: True, "type": 0}),
+        lambda text: compiler.json_schema({"$ref": "x:y"}, resources={"x:z": {"title": text}}),
+        lambda text: compiler.choices([text, text]),
+        lambda text: compiler.json_schema({"const": text + "\udc00"}),
+    ]
+    for request in requests:
+        with pytest.raises(InvalidRequest):
+            request("(" * 200)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        for index, request in enumerate(requests):
+            for other in range(4):
+                with pytest.raises(InvalidRequest):
+                    request(f"({index}{other}" * (chars // 3))
+        gc.collect()
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(compiler._cache) >= 4 * len(requests)
+    assert held < chars

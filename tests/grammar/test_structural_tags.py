@@ -191,9 +191,9 @@ def test_as_a_constraint(bytes_compiler: Compiler) -> None:
 @pytest.mark.parametrize(
     ("spec", "pointer", "problem"),
     [
-        ({}, "/", "'structures' is missing"),
+        ({}, "its top", "neither a field 'format'"),
         ([], None, "a dict or JSON text"),
-        ("[]", "/", "expected an object, not an array"),
+        ("[]", "its top", "expected an object, not an array"),
         ("{", None, "not JSON"),
         ({"type": "json"}, "/type", "expected 'structural_tag'"),
         ({"structures": [], "triggers": ["a"]}, "/structures", "at least one"),
