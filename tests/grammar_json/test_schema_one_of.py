@@ -11,7 +11,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from radixrt.errors import UnsatisfiableConstraint
+from radixrt.errors import UnsatisfiableConstraint, UnsupportedConstraint
 
 NAMES = ("a", "b", "c")
 VALUES: tuple[Any, ...] = (1, "x", None)
@@ -27,8 +27,8 @@ def branch(rng: random.Random, place: int) -> dict[str, Any]:
     if rng.random() < 0.95:
         members = {"kind": kind, **members}
     found: dict[str, Any] = {"type": "object", "properties": members}
-    if rng.random() < 0.7:
-        found["additionalProperties"] = False
+    if rng.random() < 0.8:
+        found["additionalProperties"] = rng.choice([False, False, {"type": "integer"}, {"enum": ["x", None]}])
     if rng.random() < 0.3:
         found["required"] = rng.sample(sorted(members), min(1, len(members)))
     return found
@@ -60,6 +60,9 @@ def test_exactly_one_branch_holds(compiled: Callable[..., Any], seed: int) -> No
         language = compiled(schema)
     except UnsatisfiableConstraint:
         language = None
+    except UnsupportedConstraint as refused:  # six open branches may overlap in too many ways
+        assert refused.keyword == "oneOf"
+        return
     validator = jsonschema.Draft202012Validator(schema)
     for value in documents():
         taken = language is not None and any(map(language.takes, spellings(value)))
