@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
-from radixrt.grammar.rules import Alternative, Grammar, Repeat, RuleTable, Symbol, Tracks, is_terminal, term_of
+import numpy as np
+import numpy.typing as npt
+
+from radixrt.grammar.rules import Grammar, RuleTable, Tracks, is_terminal, term_of
 from radixrt.kernels.cpu.machine import NativeRules
 from radixrt.kernels.cpu.term_archive import archived_terms, restored_terms
 from radixrt.kernels.cpu.terms import NativePool
@@ -67,62 +69,28 @@ def read_grammar(data: bytes, pool: NativePool) -> Grammar:
     for size in sizes:
         parts.append(data[begin : begin + size])
         begin += size
-    reader = _Reader(pool, restored_terms(pool, parts[2]), count)
-    rules = reader.rules(array("i", parts[0]))
-    repeats = reader.repeats(array("q", parts[1]))
-    native = NativeRules(pool, rules, repeats, reader.symbol(root), "compile_fuel")
-    return Grammar(RuleTable(pool), reader.symbol(root), _tracks_of(bits), native)
+    terms = np.array(restored_terms(pool, parts[2]), np.int32)
+    rules = _symbols(np.frombuffer(parts[0], np.int32), terms)
+    repeats = np.frombuffer(parts[1], np.int64).reshape(-1, _REPEAT).copy()
+    repeats[:, 1] = _symbols(repeats[:, 1], terms)
+    start = int(_symbols(np.array([root], np.int64), terms)[0])
+    used = np.concatenate([rules, repeats[:, 1], [start]])
+    if any(pool.is_sensitive(~symbol) for symbol in np.unique(used[used < 0]).tolist()):
+        raise ValueError("a terminal that depends on what is around it")
+    flat, counted = array("i", rules.astype(np.int32).tobytes()), array("q", repeats.tobytes())
+    native = NativeRules.of_numbers(pool, flat, count, counted, start, "compile_fuel")
+    return Grammar(RuleTable(pool), start, _tracks_of(bits), native)
 
 
-class _Reader:
-    def __init__(self, pool: NativePool, terms: Sequence[int], count: int) -> None:
-        self._pool = pool
-        self._terms = terms
-        self._count = count
-        self._symbols: dict[int, Symbol] = {}
-
-    def symbol(self, written: int) -> Symbol:
-        """A symbol from how it was written; terms that depend on what is around them are no terminals."""
-        known = self._symbols.get(written)
-        if known is None:
-            known = written
-            if is_terminal(written):
-                if ~written >= len(self._terms) or self._pool.is_sensitive(self._terms[~written]):
-                    raise ValueError("a terminal that is not there")
-                known = ~self._terms[~written]
-            elif written >= self._count:
-                raise ValueError("a rule that is not there")
-            self._symbols[written] = known
-        return known
-
-    def rules(self, numbers: Sequence[int]) -> list[list[Alternative]]:
-        found: list[list[Alternative]] = []
-        at = 0
-        for _ in range(self._count):
-            if at >= len(numbers) or not 0 <= numbers[at] <= len(numbers):
-                raise ValueError("a rule has a number of alternatives")
-            alternatives: list[Alternative] = []
-            for _ in range(numbers[at]):
-                at += 1
-                if at >= len(numbers) or not 0 <= numbers[at] < len(numbers) - at:
-                    raise ValueError("an alternative has a number of symbols")
-                alternatives.append(tuple(map(self.symbol, numbers[at + 1 : at + 1 + numbers[at]])))
-                at += numbers[at]
-            found.append(alternatives)
-            at += 1
-        if at != len(numbers):
-            raise ValueError("more than so many rules")
-        return found
-
-    def repeats(self, numbers: Sequence[int]) -> list[tuple[Symbol, Symbol, int, int]]:
-        """Repetitions, with bounds as ``NativeRules`` checks them."""
-        found = []
-        for at in range(0, len(numbers), _REPEAT):
-            rule, symbol, low, high = numbers[at : at + _REPEAT]
-            if not 0 <= rule < self._count or not -(2**31) < symbol < 2**31:
-                raise ValueError("a repetition that is no rule")
-            found.append((rule, *Repeat(self.symbol(symbol), low, high)))
-        return found
+def _symbols(written: npt.NDArray[np.integer[Any]], terms: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+    """Symbols from how they were written. What is not negative (rules, lengths) is for the native side to check."""
+    numbers = written.astype(np.int64)
+    terminals = numbers < 0
+    named = ~numbers[terminals]
+    if named.size and int(named.max()) >= len(terms):
+        raise ValueError("a terminal that is not there")
+    numbers[terminals] = ~terms[named].astype(np.int64)
+    return numbers
 
 
 def _bits_of(tracks: Tracks | None) -> int:

@@ -180,15 +180,32 @@ class NativeRules:
         counted = array("q")
         for repeat in repeats:
             counted.extend(repeat)
+        self._read(pool, array("i", flat), len(rules), counted, root, limit)
+
+    @classmethod
+    def of_numbers(
+        cls, pool: NativePool, flat: array[int], rules: int, counted: array[int], root: int, limit: str
+    ) -> NativeRules:
+        """The same from numbers in a row: by rule its count of alternatives, for each its length and symbols.
+
+        Raises ``ValueError`` for what is no such row, or names a rule or a term that is not there.
+        """
+        made = object.__new__(cls)
+        made._read(pool, flat, rules, counted, root, limit)
+        return made
+
+    def _read(
+        self, pool: NativePool, flat: array[int], rules: int, counted: array[int], root: int, limit: str
+    ) -> None:
         self._c = _functions()
         out = _p()
         status = self._c.rules_new(
             pool.handle,
-            array("i", flat).tobytes(),
+            flat.tobytes(),
             len(flat),
-            len(rules),
+            rules,
             counted.tobytes(),
-            len(repeats),
+            len(counted) // 4,
             root,
             ctypes.byref(out),
         )
