@@ -8,24 +8,41 @@
 
 namespace radixrt {
 
-InstructionSet best_instruction_set() {
 #if defined(__x86_64__)
-    // The builtin also asks whether the system saves the wide registers. It knows no name for F16C in every
-    // compiler.
-    __builtin_cpu_init();
-    unsigned a, b, c, d;
-    const bool f16c = __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
-    if (!f16c || !__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return InstructionSet::generic;
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512vnni")) {
-        return InstructionSet::avx512;
-    }
-    return InstructionSet::avx2;
-#else
-    return InstructionSet::generic;
-#endif
+
+namespace {
+
+// The registers whose contents the system saves when it switches threads.
+uint32_t saved_registers() {
+    uint32_t low, high;
+    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return low;
 }
+
+constexpr bool has(uint32_t word, uint32_t bits) { return (word & bits) == bits; }
+
+}  // namespace
+
+// Asked of the processor itself: the builtin of the compilers does not know F16C everywhere, and says no to all in
+// libraries that were linked without the compiler's own runtime.
+InstructionSet best_instruction_set() {
+    constexpr uint32_t kSaved256 = 0x06, kSaved512 = 0xe6;
+    uint32_t a, b, c, d, b7, c7;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !has(c, bit_OSXSAVE | bit_AVX | bit_FMA | bit_F16C)) {
+        return InstructionSet::generic;
+    }
+    if (!__get_cpuid_count(7, 0, &a, &b7, &c7, &d) || !has(b7, bit_AVX2) || !has(saved_registers(), kSaved256)) {
+        return InstructionSet::generic;
+    }
+    const bool wide = has(b7, bit_AVX512F | bit_AVX512BW | bit_AVX512DQ | bit_AVX512VL) && has(c7, bit_AVX512VNNI);
+    return wide && has(saved_registers(), kSaved512) ? InstructionSet::avx512 : InstructionSet::avx2;
+}
+
+#else
+
+InstructionSet best_instruction_set() { return InstructionSet::generic; }
+
+#endif
 
 }  // namespace radixrt
 

@@ -55,10 +55,14 @@ struct Avx2 {
         return to_float(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i *>(from))));
     }
     template <Format F> RADIXRT_INLINE Float weights(const uint8_t *from) {
-        if constexpr (F == Format::f32) return _mm256_load_ps(reinterpret_cast<const float *>(from));
-        if constexpr (F == Format::f16) return half(from);
-        const __m128i upper = _mm_load_si128(reinterpret_cast<const __m128i *>(from));
-        return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(upper), 16));
+        if constexpr (F == Format::f32) {
+            return _mm256_load_ps(reinterpret_cast<const float *>(from));
+        } else if constexpr (F == Format::f16) {
+            return half(from);
+        } else {
+            const __m128i upper = _mm_load_si128(reinterpret_cast<const __m128i *>(from));
+            return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(upper), 16));
+        }
     }
 
     template <int T, int64_t Bytes> RADIXRT_INLINE void prefetch(const uint8_t *from, int64_t pitch) {

@@ -48,8 +48,11 @@ struct Avx512 {
         return _mm512_slli_epi32(_mm512_sub_epi32(word(whole), word(part)), Shift);
     }
 
+    // In two parts: GCC 12 sends the result of the one wide instruction through memory, which halves the speed.
     RADIXRT_INLINE Float half(const uint8_t *from) {
-        return _mm512_cvtph_ps(_mm256_load_si256(reinterpret_cast<const __m256i *>(from)));
+        const auto *const halves = reinterpret_cast<const __m128i *>(from);
+        const __m512 low = _mm512_castps256_ps512(_mm256_cvtph_ps(_mm_load_si128(halves)));
+        return _mm512_insertf32x8(low, _mm256_cvtph_ps(_mm_load_si128(halves + 1)), 1);
     }
     RADIXRT_INLINE Float from_bytes(const uint8_t *from) {
         return to_float(_mm512_cvtepu8_epi32(_mm_load_si128(reinterpret_cast<const __m128i *>(from))));
@@ -58,10 +61,14 @@ struct Avx512 {
         return to_float(_mm512_cvtepi8_epi32(_mm_load_si128(reinterpret_cast<const __m128i *>(from))));
     }
     template <Format F> RADIXRT_INLINE Float weights(const uint8_t *from) {
-        if constexpr (F == Format::f32) return _mm512_load_ps(from);
-        if constexpr (F == Format::f16) return half(from);
-        const __m256i upper = _mm256_load_si256(reinterpret_cast<const __m256i *>(from));
-        return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(upper), 16));
+        if constexpr (F == Format::f32) {
+            return _mm512_load_ps(from);
+        } else if constexpr (F == Format::f16) {
+            return half(from);
+        } else {
+            const __m256i upper = _mm256_load_si256(reinterpret_cast<const __m256i *>(from));
+            return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(upper), 16));
+        }
     }
 
     template <int T, int64_t Bytes> RADIXRT_INLINE void prefetch(const uint8_t *from, int64_t pitch) {
