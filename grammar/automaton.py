@@ -106,10 +106,6 @@ class Automaton:
         with self._lock:
             return self._runner.exits(state)
 
-    def exit_count(self, state: int) -> int:
-        """How many different bytes may come next."""
-        return self.exits(state).bit_count()
-
     def is_final(self, state: int) -> bool:
         """Whether the text is complete and nothing can follow."""
         return self.is_accepting(state) and not self.exits(state)
