@@ -88,8 +88,10 @@ def family(lengths: list[int], shared: int, seed: int = 0) -> list[Row]:
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
 @pytest.mark.parametrize("window", [None, 90])
 def test_prefilled_chunked_and_decoded(window: int | None, dtype: Any, instruction_set: InstructionSet) -> None:
-    """One row of 600 in one piece, in uneven pieces and token by token."""
+    """One row of 600 in one piece, in uneven pieces and token by token. All scores are below zero, so that a span
+    which a query does not see could not pass for one of zeros."""
     (row,) = family([600], 0)
+    row.query, row.key = np.abs(row.query), -np.abs(row.key)
     options = {"window": window, "instruction_set": instruction_set}
     pools = Pools(dtype)
     (whole,) = pools.run([(row, 0, 600)], **options)
