@@ -141,7 +141,7 @@ class PackedMatrix:
         Raises ``ValueError`` for a format that cannot be packed, for columns that are no multiple of its blocks
         and for a wrong number of bytes.
         """
-        size = _packed_size(format_name, rows, cols)
+        _packed_size(format_name, rows, cols)
         row_bytes = _library().radixrt_block_row_bytes(FORMATS[format_name], cols)
         if blocks.dtype != np.uint8 or blocks.ndim != 1 or not blocks.flags.c_contiguous:
             raise ValueError("blocks must be flat contiguous uint8")
@@ -149,11 +149,18 @@ class PackedMatrix:
             raise ValueError(
                 f"blocks: {rows} x {cols} values of {format_name} are {rows * row_bytes} bytes, not {blocks.size}"
             )
-        buffer = _aligned(_ALIGNMENT + size)
+        return cls._pack(format_name, blocks, rows, cols, cols, pool)
+
+    @classmethod
+    def _pack(
+        cls, format_name: str, blocks: U8, rows: int, stored: int, cols: int, pool: ThreadPool | None
+    ) -> PackedMatrix:
+        """Pack checked blocks of ``stored`` columns, of which ``cols`` count and the rest are zeros."""
+        buffer = _aligned(_ALIGNMENT + _packed_size(format_name, rows, stored))
         buffer[:_ALIGNMENT] = np.frombuffer(_header(format_name, rows, cols), np.uint8)
         packed = cls(format_name, rows, cols, buffer)
         handle = (pool or _single()).require()
-        _done(_library().radixrt_pack(handle, packed.number, rows, cols, blocks.ctypes.data, packed.address))
+        _done(_library().radixrt_pack(handle, packed.number, rows, stored, blocks.ctypes.data, packed.address))
         buffer.flags.writeable = False
         return packed
 
@@ -168,19 +175,15 @@ class PackedMatrix:
         """
         if array.ndim != 2 or array.dtype.kind != "f":
             raise ValueError("array must be float [rows, cols]")
+        rows, cols = array.shape
         if quantization == "none":
             plain = np.ascontiguousarray(array, np.float32)
-            return cls.from_ggml("F32", plain.reshape(-1).view(np.uint8), *array.shape, pool)
+            return cls.from_ggml("F32", plain.reshape(-1).view(np.uint8), rows, cols, pool)
         if quantization not in QUANTIZATIONS:
             raise ValueError(f"quantization must be one of none, {', '.join(QUANTIZATIONS)}, not {quantization!r}")
-        blocks, cols = quantize_blocks(array, quantization)
-        packed = cls.from_ggml(quantization.upper(), blocks, len(array), cols, pool)
-        if cols != array.shape[1]:
-            packed.buffer.flags.writeable = True
-            header = _header(packed.format, packed.rows, array.shape[1])
-            packed.buffer[:_ALIGNMENT] = np.frombuffer(header, np.uint8)
-            packed.buffer.flags.writeable = False
-        return cls(packed.format, packed.rows, array.shape[1], packed.buffer)
+        _packed_size(quantization.upper(), rows, cols, filled=True)
+        blocks, stored = quantize_blocks(array, quantization)
+        return cls._pack(quantization.upper(), blocks, rows, stored, cols, pool)
 
     @classmethod
     def from_buffer(cls, buffer: U8) -> PackedMatrix:
@@ -312,7 +315,7 @@ def _row_stride(array: F32, name: str) -> int:
     if array.shape[1] > 1 and array.strides[1] != 4:
         raise ValueError(f"{name}: the values of a row must be contiguous")
     if len(array) == 1:
-        return array.shape[1]
+        return int(array.shape[1])
     if array.strides[0] % 4 or array.strides[0] < 4 * array.shape[1]:
         raise ValueError(f"{name}: rows must not overlap and begin at whole floats")
-    return array.strides[0] // 4
+    return int(array.strides[0]) // 4
