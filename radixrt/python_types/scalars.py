@@ -1,7 +1,7 @@
 """The JSON Schema of the types that are written as one number or one string, from pydantic's core schema of them.
 
 Where a parser is stricter than the nearest keyword, the schema is narrowed until it takes no text that the parser
-refuses or shortens. A limit that has no counterpart raises ``ValueError`` with its name. This module does not know
+refuses or shortens. A limit that has no counterpart raises ``Unserved`` with its name. This module does not know
 fields, classes or JSON Schemas of other types.
 """
 
@@ -17,6 +17,7 @@ from typing import Any, Final
 from radixrt.python_types import texts
 from radixrt.python_types.patterns import ecma_pattern
 from radixrt.python_types.ranges import decimal_bound
+from radixrt.python_types.unserved import Unserved
 
 __all__ = ["SCALARS"]
 
@@ -58,7 +59,7 @@ def _plain(bound: Any) -> int | float:
     if bound == int(bound):
         return int(bound)
     if Decimal(bound) != Decimal(repr(float(bound))) and not isinstance(bound, float):
-        raise ValueError(f"the bound {bound}, which no float holds exactly")
+        raise Unserved("bound", f"the bound {bound}, which no float holds exactly,")
     return float(bound)
 
 
@@ -148,7 +149,8 @@ def _digits(whole: int, places: int) -> str:
 def fraction(schema: Core, config: Core) -> dict[str, Any]:
     """A ``Fraction`` as ``numerator/denominator``."""
     if bounds := _present(schema, *_BOUNDS):
-        raise ValueError(next(iter(bounds)))
+        name = next(iter(bounds))
+        raise Unserved(name, f"{name} of a Fraction")
     return texts.whole(texts.FRACTION)
 
 
@@ -175,7 +177,7 @@ def string(schema: Core, config: Core) -> dict[str, Any]:
         try:
             patterns.append(ecma_pattern(schema["pattern"], python=engine == "python-re"))
         except ValueError as error:
-            raise ValueError(f"pattern {schema['pattern']!r}: {error}") from None
+            raise Unserved("pattern", f"pattern {schema['pattern']!r}: {error}") from None
     options = {
         "strip_whitespace": _TRIMMED,
         "to_lower": "^[^A-Z]*$",
@@ -202,7 +204,8 @@ def octets(schema: Core, config: Core) -> dict[str, Any]:
     limits = _present(schema, "min_length", "max_length")
     if coding != "utf8":
         if limits:
-            raise ValueError(f"{next(iter(limits))} of bytes in {coding}")
+            name = next(iter(limits))
+            raise Unserved(name, f"{name} of bytes in {coding}")
         return texts.whole(texts.HEX if coding == "hex" else texts.BASE64_URL)
     found: dict[str, Any] = {"type": "string"}
     if limits:
@@ -254,7 +257,7 @@ def moment(schema: Core, config: Core) -> dict[str, Any]:
     if bounds:
         aware = {bound.tzinfo is not None for bound in bounds.values()}
         if len(aware) == 2 or zone not in (None, "aware" if True in aware else "naive"):
-            raise ValueError("bounds with and without an offset")
+            raise Unserved("bounds", "bounds with and without an offset")
         zone = 0 if True in aware else "naive"
     if schema.get("now_op") is not None:
         today = datetime.datetime.now(datetime.UTC).date()
@@ -271,14 +274,15 @@ def clock_time(schema: Core, config: Core) -> dict[str, Any]:
     if not bounds:
         return texts.whole(texts.time_text(zone))
     if zone == "aware" or any(bound.tzinfo is not None for bound in bounds.values()):
-        raise ValueError("bounds of a time with an offset")
+        raise Unserved("bounds", "bounds of a time with an offset")
     return _with_patterns(texts.whole(texts.time_text("naive")), texts.datetime_bounds(bounds))
 
 
 def duration(schema: Core, config: Core) -> dict[str, Any]:
     """A ``timedelta`` as an ISO 8601 duration, short of the range's end."""
     if bounds := _present(schema, *_BOUNDS):
-        raise ValueError(f"{next(iter(bounds))} of a timedelta")
+        name = next(iter(bounds))
+        raise Unserved(name, f"{name} of a timedelta")
     return texts.whole(texts.DURATION)
 
 

@@ -13,6 +13,7 @@ import datetime
 from typing import Any, Final
 
 from radixrt.python_types.ranges import any_of, fixed_bound, fraction_bound
+from radixrt.python_types.unserved import Unserved
 
 __all__ = [
     "BASE64",
@@ -62,7 +63,7 @@ def _zone(constraint: str | int | None) -> str:
         return ""
     minutes, seconds = divmod(abs(int(constraint)), 60)
     if seconds or minutes >= 24 * 60:
-        raise ValueError(f"an offset of {constraint} seconds has no spelling in hours and minutes")
+        raise Unserved("tz_constraint", f"an offset of {constraint} seconds, which is not of hours and minutes,")
     sign = "-" if int(constraint) < 0 else "[+]"
     return "(?:Z|[+-]00:00)" if minutes == 0 else f"{sign}{minutes // 60:02}:{minutes % 60:02}"
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
 from radixrt.python_types import texts
+from radixrt.python_types.unserved import Unserved, identifier
 
 __all__ = ["deciding_function", "described", "known_schema", "unknown_function"]
 
@@ -50,6 +52,7 @@ _HARMLESS: Final = frozenset(
         "pydantic.types.SecretStr",
         "pydantic.types.SecretBytes",
         "pydantic.types.Secret.__get_pydantic_core_schema__.<locals>.<lambda>",
+        "pydantic._internal._generate_schema.GenerateSchema._literal_schema.<locals>.<lambda>",
         "pydantic._internal._generate_schema.GenerateSchema._path_schema.<locals>.path_validator",
         "pydantic.networks._BaseUrl.__get_pydantic_core_schema__.<locals>.wrap_val",
         "pydantic.networks._BaseMultiHostUrl.__get_pydantic_core_schema__.<locals>.wrap_val",
@@ -114,20 +117,30 @@ def known_schema(schema: Mapping[str, Any]) -> dict[str, Any] | None:
 def unknown_function(schema: Mapping[str, Any]) -> str | None:
     """The name of a function in a core schema that no JSON Schema speaks for; None where the schema says it all.
 
-    Raises ``ValueError`` with the name for those of pydantic's and annotated-types' functions that check what no
+    Raises ``Unserved`` with the name for those of pydantic's and annotated-types' functions that check what no
     schema can say, and that no one wrote for the type at hand.
     """
     function = schema["function"]["function"]
     name = _name(function)
-    if name in _HARMLESS:
+    if name in _HARMLESS or _takes_value(function, schema.get("schema")):
         return None
     if name in _LIMITS and schema.get("metadata", {}).get("pydantic_js_updates"):
         return None
     if name.endswith("apply_known_metadata.<locals>.val_func"):
-        raise ValueError(_predicate(function))
+        raise Unserved("Predicate", _predicate(function))
     if name.startswith(("pydantic.", "pydantic_core.")):
-        raise ValueError(described(function))
+        raise Unserved(identifier(described(function)), described(function))
     return described(function)
+
+
+def _takes_value(function: Any, inner: Mapping[str, Any] | None) -> bool:
+    """Whether it is what ``use_enum_values=True`` puts behind an enumeration."""
+    return (
+        isinstance(function, operator.attrgetter)
+        and function.__reduce__()[1] == ("value",)
+        and inner is not None
+        and inner["type"] == "enum"
+    )
 
 
 def _predicate(function: Any) -> str:

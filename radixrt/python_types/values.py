@@ -6,11 +6,18 @@ Works on pydantic's core schemas. Does not know where in a type they stand.
 from __future__ import annotations
 
 import enum
+import json
 import math
 from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
 from typing import Any, Final
 
+from pydantic_core import SchemaValidator, ValidationError, core_schema
+
 from radixrt.python_types import texts
+from radixrt.python_types.ranges import decimal_bound
+from radixrt.python_types.unserved import Unserved
+from radixrt.python_types.validators import known_schema
 
 __all__ = ["enum_values", "is_distinct", "key_schema", "literal_values"]
 
@@ -34,14 +41,14 @@ Resolve = Callable[[Any], Any]
 
 
 def literal_values(expected: Iterable[Any]) -> list[Any]:
-    """The JSON values of a Literal. Raises ``ValueError`` with a member that has none.
+    """The JSON values of a Literal. Raises ``Unserved`` with a member that has none.
 
     Members of an enumeration are read back only where they are themselves strings or ints.
     """
     found = []
     for member in expected:
         if isinstance(member, enum.Enum) and not isinstance(member, str | int):
-            raise ValueError(f"{member} of a Literal")
+            raise Unserved("Literal", f"{member} of a Literal")
         found.append(_json_value(member.value if isinstance(member, enum.Enum) else member, member))
     return found
 
@@ -68,33 +75,22 @@ def _json_value(value: Any, member: Any) -> Any:
         return int(value)
     if isinstance(value, float) and math.isfinite(value):
         return float(value)
-    raise ValueError(repr(member))
+    raise Unserved("Enum" if isinstance(member, enum.Enum) else "Literal", repr(member))
 
 
 def key_schema(keys: Core, resolve: Resolve, write: Callable[[Any], dict[str, Any]]) -> dict[str, Any] | None:
     """The schema of the names of an object with keys of this type; None where any name will do.
 
-    Raises ``ValueError`` with the kind of a type whose values pydantic does not read from a name.
+    Raises ``Unserved`` for a type whose values pydantic does not read from a name.
     """
     keys = resolve(keys)
     kind = keys["type"]
     if kind == "int":
-        if any(keys.get(name) is not None for name in ("gt", "ge", "lt", "le", "multiple_of")):
-            raise ValueError("int with limits")
-        return texts.whole(_INT_KEY)
+        return _int_names(keys)
     if kind == "bool":
         return {"enum": ["true", "false"]}
-    if kind == "enum":
-        # An int in a name is read back, unlike that of a Literal.
-        values = enum_values(keys)
-        if not all(isinstance(value, str | int) and not isinstance(value, bool) for value in values):
-            raise ValueError(f"enum {keys['cls'].__name__}")
-        return {"enum": [str(value) for value in values]}
-    if kind == "literal":
-        values = literal_values(keys["expected"])
-        if not all(isinstance(value, str) for value in values):
-            raise ValueError("literal with others than strings")
-        return {"enum": values}
+    if kind in ("enum", "literal"):
+        return {"enum": _listed_names(keys)}
     if kind == "nullable":
         return key_schema(keys["schema"], resolve, write)
     if kind == "union":
@@ -103,12 +99,54 @@ def key_schema(keys: Core, resolve: Resolve, write: Callable[[Any], dict[str, An
         ]
         known = [choice for choice in choices if choice is not None]
         return {"anyOf": known} if len(known) == len(choices) else None
-    if kind not in _TEXT_KEYS and kind not in _WRAPPERS:
-        raise ValueError(kind)
-    found = write(keys)
-    if found and found.get("type") != "string":
-        raise ValueError(kind)
-    return None if found in ({}, {"type": "string"}) else found
+    if kind in _TEXT_KEYS or kind in _WRAPPERS:
+        found = write(keys)  # names the functions of a person, too
+        if not found or found.get("type") == "string":
+            return None if found in ({}, {"type": "string"}) else found
+        if kind in _WRAPPERS and "schema" in keys and ("function" not in keys or known_schema(keys) is None):
+            return key_schema(keys["schema"], resolve, write)
+    raise Unserved("keys", f"keys of type {kind}")
+
+
+def _int_names(keys: Core) -> dict[str, Any]:
+    """Integers of a bounded number of digits, within the bounds of the type."""
+    if keys.get("multiple_of") is not None:
+        raise Unserved("multiple_of", "multiple_of of keys that are ints")
+    found = texts.whole(_INT_KEY)
+    bounds = [
+        {"pattern": f"^{decimal_bound(Decimal(keys[name]), above=name[0] == 'g', strictly=name[1] == 't')}$"}
+        for name in ("ge", "gt", "le", "lt")
+        if keys.get(name) is not None
+    ]
+    return {**found, "allOf": bounds} if bounds else found
+
+
+def _listed_names(keys: Core) -> list[str]:
+    """The names that pydantic reads as a given value, which differs by kinds of enumerations: it is asked.
+
+    Raises ``Unserved`` unless each given value has one; combinations of flags may have none.
+    """
+    reader = SchemaValidator(core_schema.dict_schema({k: v for k, v in keys.items() if k != "ref"}))  # type: ignore[arg-type]
+    try:
+        if keys["type"] == "literal":
+            values, least = literal_values(keys["expected"]), len(keys["expected"])
+        else:
+            values, least = enum_values(keys), len(keys["members"])
+    except Unserved as error:
+        raise Unserved("keys", f"keys of {error}") from None
+    names: list[str] = []
+    for index, value in enumerate(values):
+        name = value if isinstance(value, str) else json.dumps(value)
+        try:
+            [key] = reader.validate_json(json.dumps({name: None}))
+        except ValidationError:
+            key = None
+        if getattr(key, "value", key) == value and key is not None:
+            names.append(name)
+        elif index < least:
+            title = keys["cls"].__name__ if "cls" in keys else "Literal"
+            raise Unserved("keys", f"keys of {title}, whose {name} is not read from a name,")
+    return names
 
 
 def is_distinct(item: Core, resolve: Resolve, depth: int = 0) -> bool | None:

@@ -21,6 +21,7 @@ from radixrt.errors import UnsupportedConstraint
 from radixrt.python_types import validators
 from radixrt.python_types.members import Member, field_path, object_of
 from radixrt.python_types.scalars import SCALARS
+from radixrt.python_types.unserved import Unserved, identifier
 from radixrt.python_types.values import enum_values, is_distinct, key_schema, literal_values
 
 __all__ = ["SchemaWriter"]
@@ -73,10 +74,14 @@ class SchemaWriter(GenerateJsonSchema):
     def place(self) -> str:
         return self._root + "".join(self._steps)
 
-    def refusal(self, keyword: str, why: str = "cannot be part of a constraint") -> UnsupportedConstraint:
-        message = f"{self._param}: at {self.place}, {keyword} {why}"
-        name = keyword.partition(": ")[0]
-        return UnsupportedConstraint(message, keyword=name, location=self.place, param=self._param)
+    def refusal(self, keyword: str, words: str) -> UnsupportedConstraint:
+        """``keyword`` is one word that programs may compare; ``words`` are a sentence about the place."""
+        return UnsupportedConstraint(
+            f"{self._param}: at {self.place}, {words}", keyword=keyword, location=self.place, param=self._param
+        )
+
+    def unserved(self, keyword: str, what: str) -> UnsupportedConstraint:
+        return self.refusal(keyword, f"{what} cannot be part of a constraint")
 
     # --- every schema -------------------------------------------------------------------------------------
 
@@ -106,13 +111,16 @@ class SchemaWriter(GenerateJsonSchema):
 
     def _unknown(self, schema: Mapping[str, Any]) -> JsonSchemaValue:
         cls = schema.get("cls")
-        raise self.refusal(getattr(cls, "__name__", None) or str(schema["type"]))
+        name = getattr(cls, "__name__", None) or str(schema["type"])
+        raise self.unserved(identifier(name), name)
 
     def _scalar(self, schema: Mapping[str, Any]) -> JsonSchemaValue:
         try:
             return SCALARS[schema["type"]](schema, self._configs[-1])
+        except Unserved as error:
+            raise self.unserved(error.keyword, str(error)) from None
         except (ValueError, OverflowError) as error:
-            raise self.refusal(str(error)) from None
+            raise self.unserved(identifier(schema["type"]), f"{schema['type']} ({error})") from None
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
@@ -122,7 +130,7 @@ class SchemaWriter(GenerateJsonSchema):
         return value
 
     def handle_invalid_for_json_schema(self, schema: Any, error_info: str) -> JsonSchemaValue:
-        raise self.refusal(str(schema["type"]))
+        raise self.unserved(identifier(schema["type"]), str(schema["type"]))
 
     # --- references ---------------------------------------------------------------------------------------
 
@@ -179,7 +187,9 @@ class SchemaWriter(GenerateJsonSchema):
                     value = self.generate_inner(field)
                 except PydanticOmit:
                     if required:
-                        raise self.refusal("SkipJsonSchema", "hides a field that must be there") from None
+                        raise self.refusal(
+                            "SkipJsonSchema", "SkipJsonSchema hides a field that must be there"
+                        ) from None
                     continue
             members.append(Member(field_path(name, field, config), value, required))
         extra: Any = False
@@ -189,7 +199,7 @@ class SchemaWriter(GenerateJsonSchema):
         try:
             return object_of(members, extra)
         except ValueError as error:
-            raise self.refusal("alias", f"cannot be part of a constraint: {error}") from None
+            raise self.refusal("alias", f"alias cannot be part of a constraint: {error}") from None
 
     # --- unions -------------------------------------------------------------------------------------------
 
@@ -197,7 +207,7 @@ class SchemaWriter(GenerateJsonSchema):
         """A choice must have its tag even where the field has a default: it is what the parser chooses by."""
         tag = schema["discriminator"]
         if callable(tag):
-            raise self.refusal(f"Discriminator({validators.described(tag)})")
+            raise self.unserved("Discriminator", f"Discriminator({validators.described(tag)})")
         paths = [[tag]] if isinstance(tag, str) else [[step] if isinstance(step, str) else step for step in tag]
         names = [path[0] for path in paths if len(path) == 1]
         choices: list[dict[str, Any]] = []
@@ -205,7 +215,9 @@ class SchemaWriter(GenerateJsonSchema):
             offered = self._names_of(choice)
             name = next((name for name in names if name in offered), None)
             if name is None:
-                raise self.refusal(f"discriminator {tag!r}", "stands under no plain name in a choice")
+                raise self.refusal(
+                    "discriminator", f"the discriminator {tag!r} stands under no plain name in a choice"
+                )
             found = self.generate_inner(choice)
             required = dict.fromkeys([*found.get("required", []), name])
             choices.append({**found, "required": list(required)})
@@ -251,9 +263,11 @@ class SchemaWriter(GenerateJsonSchema):
         item = self._resolved(schema.get("items_schema", {"type": "any"}))
         distinct = is_distinct(item, self._resolved)
         if distinct is None:
-            raise self.refusal(f"a set of {item['type']}", "cannot be built: its items have no hash")
+            raise self.refusal("set", f"a set of {item['type']} cannot be built: its items have no hash")
         if not distinct and schema.get("min_length", 0) > 1:
-            raise self.refusal("min_length", f"of a set of {item['type']}: two texts may spell one value")
+            raise self.refusal(
+                "min_length", f"min_length of a set of {item['type']}: two texts may spell one value"
+            )
         return found
 
     frozenset_schema = set_schema
@@ -262,7 +276,7 @@ class SchemaWriter(GenerateJsonSchema):
         items = schema["items_schema"]
         variadic = schema.get("variadic_item_index", len(items))
         if variadic < len(items) - 1:
-            raise self.refusal("tuple", "has items behind those that repeat")
+            raise self.refusal("tuple", "the tuple has items behind those that repeat")
         fixed = []
         for index, item in enumerate(items[:variadic]):
             with self._at(f"[{index}]"):
@@ -289,7 +303,9 @@ class SchemaWriter(GenerateJsonSchema):
             found["additionalProperties"] = True if values is None else self.generate_inner(values)
         self.update_with_validations(found, schema, self.ValidationsMapping.object)
         if schema.get("min_length", 0) > 1 and not is_distinct(keys, self._resolved):
-            raise self.refusal("min_length", f"of a dict by {keys['type']}: two keys may spell one value")
+            raise self.refusal(
+                "min_length", f"min_length of a dict by {keys['type']}: two keys may spell one value"
+            )
         return found
 
     frozendict_schema = ordered_dict_schema = counter_schema = dict_schema
@@ -299,8 +315,8 @@ class SchemaWriter(GenerateJsonSchema):
         with self._at("{key}"):
             try:
                 return key_schema(keys, self._resolved, self.generate_inner)
-            except ValueError as error:
-                raise self.refusal(f"keys of type {error}", "cannot be part of a constraint") from None
+            except Unserved as error:
+                raise self.unserved(error.keyword, str(error)) from None
 
     def _resolved(self, schema: Any) -> Any:
         while schema["type"] in ("definition-ref", "definitions"):
@@ -322,8 +338,8 @@ class SchemaWriter(GenerateJsonSchema):
     def _listed(self, values: Any, given: Any) -> JsonSchemaValue:
         try:
             return {"enum": values(given)}
-        except ValueError as error:
-            raise self.refusal(str(error), "has no spelling in JSON that is read back") from None
+        except Unserved as error:
+            raise self.refusal(error.keyword, f"{error} has no spelling in JSON that is read back") from None
 
     # --- functions ----------------------------------------------------------------------------------------
 
@@ -335,8 +351,8 @@ class SchemaWriter(GenerateJsonSchema):
     def _judge(self, schema: Mapping[str, Any]) -> None:
         try:
             name = validators.unknown_function(schema)
-        except ValueError as error:
-            raise self.refusal(str(error)) from None
+        except Unserved as error:
+            raise self.unserved(error.keyword, str(error)) from None
         if name is not None:
             self._report(name, schema["type"].removeprefix("function-"))
 
@@ -344,7 +360,9 @@ class SchemaWriter(GenerateJsonSchema):
         stated = schema.get("json_schema_input_schema")
         if stated is None or stated["type"] == "any":
             name = validators.described(schema["function"]["function"])
-            raise self.refusal(name, "decides alone what is valid; give its json_schema_input_type")
+            raise self.refusal(
+                "PlainValidator", f"{name} decides alone what is valid; give its json_schema_input_type"
+            )
         return self.generate_inner(stated)
 
     def default_schema(self, schema: Any) -> JsonSchemaValue:

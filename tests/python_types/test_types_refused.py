@@ -8,6 +8,7 @@ import decimal
 import enum
 import fractions
 import functools
+import operator
 import pathlib
 import re
 import typing
@@ -36,6 +37,10 @@ class Color(enum.Enum):
     RED = "red"
 
 
+class Numbers(enum.Enum):
+    ONE = 1
+
+
 class Cat(pydantic.BaseModel):
     kind: Literal["cat"]
 
@@ -59,45 +64,57 @@ def tagged(choice: Any, tag: str) -> Any:
 
 
 ONE_DAY = datetime.timedelta(days=1)
-REFUSED: list[tuple[Any, str]] = [
-    (Annotated[str, at.Predicate(str.islower)], "Predicate(str.islower)"),
-    (Annotated[int, at.Not(bool)], "Predicate(bool)"),
-    (Annotated[datetime.timedelta, at.Gt(ONE_DAY)], "gt of a timedelta"),
-    (Annotated[fractions.Fraction, Field(ge=1)], "ge"),
-    (pydantic.FilePath, "PathType.validate_file"),
-    (pydantic.NewPath, "PathType.validate_new"),
-    (pydantic.Json[int], "json"),
-    (pydantic.Base64Str, "EncodedStr.decode_str"),
-    (pydantic.ImportString, "import_string"),
-    (pydantic.IPvAnyNetwork, "IPvAnyNetwork._validate"),
-    (re.Pattern, "pattern_either_validator"),
-    (zoneinfo.ZoneInfo, "validate_str_is_valid_iana_tz"),
-    (type[int], "int"),
-    (collections.abc.Hashable, "Hashable"),
-    (Callable[[], int], "callable"),
-    (Pair, repr(Pair.A)),
-    (Literal[Color.RED], "Color.RED of a Literal"),
-    (Literal[b"x"], "b'x'"),
-    (Annotated[int, pydantic.PlainValidator(even)], "even"),
-    (Annotated[tagged(Cat, "cat") | tagged(Dog, "dog"), pydantic.Discriminator(kind_of)], "Discriminator(kind_of)"),
-    (Annotated[str, Field(pattern="[a-z&&[^b]]")], "pattern '[a-z&&[^b]]': an operation on classes at column 4"),
-    (Annotated[str, pydantic.StringConstraints(pattern=re.compile(r"(a)\1"))], "a back-reference"),
-    (set[list[int]], "a set of list"),
-    (set[Cat], "a set of model"),
-    (frozenset[Any], "a set of any"),
-    (Annotated[set[float], Field(min_length=2)], "min_length"),
-    (dict[float, int], "keys of type float"),
-    (dict[tuple[int, int], int], "keys of type tuple"),
-    (dict[Literal[1, "a"], int], "keys of type literal"),
+REFUSED: list[tuple[Any, str, str]] = [
+    (Annotated[str, at.Predicate(str.islower)], "Predicate", "Predicate(str.islower)"),
+    (Annotated[int, at.Not(bool)], "Predicate", "Predicate(bool)"),
+    (Annotated[datetime.timedelta, at.Gt(ONE_DAY)], "gt", "gt of a timedelta"),
+    (Annotated[fractions.Fraction, Field(ge=1)], "ge", "ge of a Fraction"),
+    (pydantic.FilePath, "PathType", "PathType.validate_file"),
+    (pydantic.NewPath, "PathType", "PathType.validate_new"),
+    (pydantic.Json[int], "json", "json"),
+    (pydantic.Base64Str, "EncodedStr", "EncodedStr.decode_str"),
+    (pydantic.ImportString, "import_string", "import_string"),
+    (pydantic.IPvAnyNetwork, "IPvAnyNetwork", "IPvAnyNetwork._validate"),
+    (re.Pattern, "pattern_either_validator", "pattern_either_validator"),
+    (zoneinfo.ZoneInfo, "validate_str_is_valid_iana_tz", "validate_str_is_valid_iana_tz"),
+    (type[int], "int", "int"),
+    (collections.abc.Hashable, "Hashable", "Hashable"),
+    (Callable[[], int], "callable", "callable"),
+    (Pair, "Enum", repr(Pair.A)),
+    (Literal[Color.RED], "Literal", "Color.RED of a Literal"),
+    (Literal[b"x"], "Literal", "b'x'"),
+    (Annotated[int, pydantic.PlainValidator(even)], "PlainValidator", "even"),
+    (
+        Annotated[tagged(Cat, "cat") | tagged(Dog, "dog"), pydantic.Discriminator(kind_of)],
+        "Discriminator",
+        "Discriminator(kind_of)",
+    ),
+    (
+        Annotated[str, Field(pattern="[a-z&&[^b]]")],
+        "pattern",
+        "pattern '[a-z&&[^b]]': an operation on classes at column 4",
+    ),
+    (Annotated[str, pydantic.StringConstraints(pattern=re.compile(r"(a)\1"))], "pattern", "a back-reference"),
+    (set[list[int]], "set", "a set of list"),
+    (set[Cat], "set", "a set of model"),
+    (frozenset[Any], "set", "a set of any"),
+    (Annotated[set[float], Field(min_length=2)], "min_length", "min_length of a set of float"),
+    (dict[float, int], "keys", "keys of type float"),
+    (dict[tuple[int, int], int], "keys", "keys of type tuple"),
+    (dict[Literal[1, "a"], int], "keys", "keys of Literal, whose 1 is not read"),
+    (dict[Numbers, int], "keys", "keys of Numbers, whose 1 is not read"),
+    (dict[Pair, int], "keys", "keys of <Pair.A"),
+    (dict[Annotated[int, Field(multiple_of=3)], int], "multiple_of", "multiple_of of keys"),
     (
         Annotated[
             datetime.datetime,
             at.Gt(datetime.datetime(2020, 1, 1)),
             at.Lt(datetime.datetime(2021, 1, 1, tzinfo=datetime.UTC)),
         ],
+        "bounds",
         "bounds with and without an offset",
     ),
-    (Annotated[decimal.Decimal, Field(gt=decimal.Decimal("0.12345678901234567891"))], "the bound"),
+    (Annotated[decimal.Decimal, Field(gt=decimal.Decimal("0.12345678901234567891"))], "bound", "the bound"),
 ]
 
 
@@ -107,18 +124,20 @@ def refusal(kind: Any) -> UnsupportedConstraint:
     return caught.value
 
 
-@pytest.mark.parametrize(("kind", "name"), REFUSED, ids=[name[:40] for _, name in REFUSED])
-def test_what_has_no_exact_schema_is_refused_by_name_and_field(kind: Any, name: str) -> None:
+@pytest.mark.parametrize(("kind", "keyword", "name"), REFUSED, ids=[name[:40] for _, _, name in REFUSED])
+def test_what_has_no_exact_schema_is_refused_by_name_and_field(kind: Any, keyword: str, name: str) -> None:
     alone = refusal(kind)
     assert name in str(alone)
     assert alone.param == "schema"
-    assert alone.keyword is not None
+    assert alone.keyword == keyword
+    assert keyword.isidentifier()
 
     inner = pydantic.create_model("Inner", field=(kind, ...))
     outer = pydantic.create_model("Outer", many=(list[inner], ...))  # type: ignore[valid-type]
     nested = refusal(outer)
     assert str(nested.location).startswith("Outer.many[].field")
     assert str(nested.location) in str(nested)
+    assert nested.keyword == keyword
 
 
 class Aliases(pydantic.BaseModel):
@@ -183,6 +202,12 @@ class WithPrivate(pydantic.BaseModel):
     _y: int = pydantic.PrivateAttr(default=1)
 
 
+class WithValues(pydantic.BaseModel, use_enum_values=True):
+    one: Color
+    many: list[Numbers]
+    keys: dict[Color, int]
+
+
 def named(kind: Any) -> list[str]:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -213,10 +238,16 @@ def test_validators_of_a_person_are_named_once_each_where_the_type_is_given() ->
         collections.defaultdict[str, int],
         Annotated[typing.Sequence[int], at.Len(1, 2)],
         Annotated[int, pydantic.WithJsonSchema({"const": 4}), pydantic.AfterValidator(even)],
+        WithValues,
     ],
 )
 def test_what_the_schema_says_whole_is_not_warned_of(kind: Any) -> None:
     assert named(kind) == []
+
+
+def test_an_attribute_of_anything_else_is_a_validator_of_its_own() -> None:
+    assert named(Annotated[str, pydantic.AfterValidator(operator.attrgetter("value"))]) != []
+    assert named(Annotated[Color, pydantic.AfterValidator(operator.attrgetter("other"))]) != []
 
 
 def test_a_schema_that_a_person_states_is_taken_at_its_word() -> None:
