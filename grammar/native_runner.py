@@ -45,7 +45,7 @@ class NativeRunner:
         """A runner of normalised rules."""
         bounds = Bounds(limits.states, limits.configurations, limits.table_bytes)
         machine = NativeMachine(rules.pool, rules, bounds, "compile_fuel")
-        return cls(machine, vocab, limits, shared, rules.pool.operations_left)
+        return cls(machine, vocab, limits, shared, rules.pool.fuel_left * rules.pool.operations)
 
     def fresh(self) -> NativeRunner:
         """The same grammar before anything was read."""

@@ -135,7 +135,7 @@ class NativePool:
         self._c = _functions()
         self.handle: int = handle
         """The address of the ``radixrt::Pool``, for other native code; it lives as long as this object."""
-        self._operations = operations
+        self.operations = operations
         self._limit = limit
         self._max_terms = max_terms
         self.any_byte: int = self._c.any_byte(handle)
@@ -153,8 +153,7 @@ class NativePool:
             self._c.free(handle)
 
     def __len__(self) -> int:
-        size: int = self._c.size(self.handle)
-        return size
+        return int(self._c.size(self.handle))
 
     def _got(self, result: int) -> int:
         """A result that was checked, or the exception it stands for."""
@@ -183,13 +182,7 @@ class NativePool:
     @property
     def fuel_left(self) -> int:
         """Units that are left; negative once some were refused."""
-        left: int = self._c.fuel(self.handle) // self._operations - self._owed
-        return left
-
-    @property
-    def operations_left(self) -> int:
-        """The same in operations of native code."""
-        return self.fuel_left * self._operations
+        return int(self._c.fuel(self.handle)) // self.operations - self._owed
 
     @property
     def limit(self) -> str:
@@ -199,32 +192,28 @@ class NativePool:
     @property
     def nbytes(self) -> int:
         """Memory held."""
-        held: int = self._c.nbytes(self.handle)
-        return held
+        return int(self._c.nbytes(self.handle))
 
     def spend(self, amount: int) -> None:
         """Take fuel for work done outside of the pool; small amounts are taken a few at a time."""
         self._owed += amount
         if self._owed >= _CREDIT:
             owed, self._owed = self._owed, 0
-            if self._c.spend(self.handle, owed * self._operations) < 0:
+            if self._c.spend(self.handle, owed * self.operations) < 0:
                 self.refuse(_FUEL)
 
     def refill(self, amount: int, limit: str) -> None:
         """Allow ``amount`` units from now on; ``limit`` is the name that a refusal gives."""
-        self._c.refill(self.handle, amount * self._operations)
+        self._c.refill(self.handle, amount * self.operations)
         self._owed = 0
         self._limit = limit
 
     def truncated(self, count: int) -> NativePool:
-        """A pool with the first ``count`` terms of this one, under the same ids, and its own fuel.
-
-        Of all terms: with their derivatives. Costs little more than copying memory.
-        """
+        """A pool with the first ``count`` terms under the same ids (all of them: with what is known), and its fuel."""
         if not 2 <= count <= len(self):
             raise ValueError(f"{count} is no number of terms of a pool with {len(self)}")
         twin = object.__new__(NativePool)
-        twin._adopt(self._c.copy(self.handle, count), self._limit, self._max_terms, self._operations)
+        twin._adopt(self._c.copy(self.handle, count), self._limit, self._max_terms, self.operations)
         return twin
 
     # --- constructors --------------------------------------------------------------------------------------------
@@ -389,7 +378,7 @@ class NativePool:
 
     def proved_empty(self, term: int, amount: int) -> bool:
         """Whether ``term`` is shown to be empty with ``amount`` of the fuel; False if that does not suffice."""
-        return self._got(self._c.proved_empty(self.handle, term, amount * self._operations)) != 0
+        return self._got(self._c.proved_empty(self.handle, term, amount * self.operations)) != 0
 
     def first_bytes(self, term: int) -> int:
         """How many different bytes may come next."""
