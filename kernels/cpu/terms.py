@@ -209,7 +209,7 @@ class NativePool:
         self._limit = limit
 
     def truncated(self, count: int) -> NativePool:
-        """A pool with the first ``count`` terms under the same ids (all of them: with what is known), and its fuel."""
+        """A pool with the first ``count`` terms, same ids and fuel; of all terms it also has what is known."""
         if not 2 <= count <= len(self):
             raise ValueError(f"{count} is no number of terms of a pool with {len(self)}")
         twin = object.__new__(NativePool)
