@@ -8,7 +8,7 @@ from typing import NoReturn
 from radixrt.errors import InvalidRequest, RadixrtError, UnsatisfiableConstraint, UnsupportedConstraint
 from radixrt.grammar.json_schema.values import JsonValue, pointer_to
 
-__all__ = ["Fields", "checked_text", "wrong"]
+__all__ = ["Fields", "blame", "checked_text", "wrong"]
 
 _KINDS: dict[type, str] = {
     str: "a string",
@@ -109,14 +109,19 @@ class Fields:
 
     def blame(self, error: RadixrtError, name: str) -> NoReturn:
         """Raise what went wrong in a field (a schema, a pattern) as an error of the structural tag."""
-        problem = f"{error.message} (in the structural tag at {self.at(name)})"
-        if isinstance(error, UnsupportedConstraint):
-            inner = error.location or ""
-            place = self.at(name) + (inner if inner.startswith("/") else "")
-            raise UnsupportedConstraint(problem, keyword=error.keyword, location=place, param="grammar") from error
-        if isinstance(error, UnsatisfiableConstraint):
-            raise UnsatisfiableConstraint(problem, param="grammar") from error
-        raise InvalidRequest(problem, param="grammar") from error
+        blame(error, self.at(name))
+
+
+def blame(error: RadixrtError, pointer: str) -> NoReturn:
+    """Raise what went wrong in the value at ``pointer`` as an error of the structural tag."""
+    problem = f"{error.message} (in the structural tag at {pointer})"
+    if isinstance(error, UnsupportedConstraint):
+        inner = error.location or ""
+        place = pointer + (inner if inner.startswith("/") else "")
+        raise UnsupportedConstraint(problem, keyword=error.keyword, location=place, param="grammar") from error
+    if isinstance(error, UnsatisfiableConstraint):
+        raise UnsatisfiableConstraint(problem, param="grammar") from error
+    raise InvalidRequest(problem, param="grammar") from error
 
 
 def checked_text(value: JsonValue, pointer: str, *, empty: bool = True) -> str:

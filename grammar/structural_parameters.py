@@ -23,12 +23,12 @@ from typing import Final, NamedTuple, NoReturn
 from radixrt.errors import RadixrtError, UnsupportedConstraint
 from radixrt.grammar.cfg import Symbol
 from radixrt.grammar.free_text import FreeText
-from radixrt.grammar.json_schema import json_schema_symbol
+from radixrt.grammar.json_schema.compile import SchemaParts
 from radixrt.grammar.json_schema.keywords import ANNOTATIONS
 from radixrt.grammar.json_schema.values import JsonValue, pointer_to
 from radixrt.grammar.regex import ecma_search
 from radixrt.grammar.rx import Rx
-from radixrt.grammar.structural_fields import Fields, wrong
+from radixrt.grammar.structural_fields import Fields, blame, wrong
 from radixrt.grammar.structural_pieces import Pieces
 from radixrt.grammar.utf8 import ALL_CHARACTERS
 
@@ -73,6 +73,7 @@ class ParameterReader:
         self._style = style
         self._root = schema
         self._pointer = pointer
+        self._parts: SchemaParts | None = None
         self._blanks = self._pool.repeat(self._pool.chars([(9, 10), (32, 32)]), 0, _MAX_BLANKS)
 
     def symbol(self) -> Symbol:
@@ -173,15 +174,16 @@ class ParameterReader:
         return pool.and_(outside, pool.concat(self._blanks, pool.and_(pool.text, *terms), self._blanks))
 
     def _json(self, schema: JsonValue, pointer: str) -> Symbol:
-        """JSON under a part of the schema, whose references go to the same definitions."""
-        whole = schema
+        """JSON under a part of the schema, as it stands there but for the types and values that are left."""
+        left = {}
         if isinstance(schema, dict):
-            around = {name: self._root[name] for name in ("$schema", "$defs", "definitions") if name in self._root}
-            whole = {**around, "allOf": [schema]}
+            left = {name: schema[name] for name in ("type", "enum") if name in schema}
         try:
-            return json_schema_symbol(self._builder, whole)
+            if self._parts is None:
+                self._parts = SchemaParts(self._builder, self._root)
+            return self._parts.symbol(pointer.removeprefix(self._pointer), left)
         except RadixrtError as error:
-            Fields({"schema": schema}, pointer).blame(error, "schema")
+            blame(error, self._pointer)
 
     def _check_keywords(self, schema: dict[str, JsonValue], pointer: str, known: frozenset[str]) -> None:
         if not isinstance(schema, dict):

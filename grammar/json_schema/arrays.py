@@ -313,7 +313,11 @@ class _Chain:
         why = f"it needs more than {MAX_STATES} states"
         if self._shape.unique is not None:
             return self._shape.unique.refuse("uniqueItems", why)
-        origin = self._shape.counts[0].origin if self._shape.counts else self._shape.repeats
-        if origin is None:
-            return UnsupportedConstraint(f"counting items: {why}", keyword="contains", param="schema")
-        return origin.refuse("contains" if "contains" in (origin.keywords or {}) else "items", why)
+        counts = [count for count in self._shape.counts if count.blame is not None]
+        most = max(counts, key=lambda count: count.low if count.high is None else count.high, default=None)
+        if most is not None and most.blame is not None:
+            schema, keyword = most.blame
+            return schema.refuse(keyword, why)
+        if self._shape.repeats is not None:
+            return self._shape.repeats.refuse("uniqueItems", why)
+        return UnsupportedConstraint(f"counting items: {why}", keyword="contains", param="schema")

@@ -26,7 +26,7 @@ from radixrt.grammar.json_schema.shapes import (
     StringShape,
     goal_of,
 )
-from radixrt.grammar.json_schema.values import JsonType, JsonValue, Number, is_modest
+from radixrt.grammar.json_schema.values import JsonType, JsonValue, Number, is_modest, pointer_to
 
 __all__ = ["Alternatives", "Assertion", "TypeAssertions", "absent", "check_numbers", "plain"]
 
@@ -177,9 +177,9 @@ class TypeAssertions:
         self, schema: Schema, keywords: dict[str, JsonValue]
     ) -> tuple[ItemRule | None, Callable[[], Iterator[Shape]]]:
         """The rule for the items, and the arrays that break it."""
-        prefix, rest = keywords.get("prefixItems", []), keywords.get("items")
+        prefix, rest, keyword = keywords.get("prefixItems", []), keywords.get("items"), "items"
         if isinstance(rest, list):  # the spelling up to 2019-09
-            prefix, rest = rest, keywords.get("additionalItems")
+            prefix, rest, keyword = rest, keywords.get("additionalItems"), "additionalItems"
         rest_goal = () if rest is None else self._goal(rest, schema)
 
         def wrong() -> Iterator[Shape]:
@@ -188,7 +188,8 @@ class TypeAssertions:
                 yield ArrayShape(rules=(bad,), low=index + 1)
             if rest is not None and rest_goal:
                 outside = self._goal(rest, schema, holds=False)
-                yield ArrayShape(counts=(CountRule(outside, rest_goal, start=len(prefix), origin=schema),))
+                counted = CountRule(outside, rest_goal, start=len(prefix), blame=(schema, keyword))
+                yield ArrayShape(counts=(counted,))
 
         if not prefix and rest is None:
             return None, wrong
@@ -203,7 +204,8 @@ class TypeAssertions:
             return (), ()
         goal = self._goal(keywords["contains"], schema)
         fails = self._goal(keywords["contains"], schema, holds=False)
-        counted = CountRule(goal, fails, low=_count(keywords.get("minContains", 1)), origin=schema)
+        low = _count(keywords.get("minContains", 1))
+        counted = CountRule(goal, fails, low=low, blame=(schema, "contains"))
         counts = (counted,) if counted.low > 0 else ()
         if "maxContains" in keywords:
             counts = (*counts, replace(counted, low=0, high=_count(keywords["maxContains"])))
@@ -223,11 +225,12 @@ class TypeAssertions:
             yield from wrong_members()
             yield from map(absent, required)
             if low > 0:
-                yield ObjectShape(high=low - 1, origin=schema)
+                yield ObjectShape(high=low - 1, origin=schema, high_blame=(schema, "minProperties"))
             if high is not None:
                 yield ObjectShape(low=high + 1, origin=schema, low_blame=(schema, "maxProperties"))
             if language is not None:
-                yield ObjectShape(somes=(SomeRule(self._languages.complement(language), ()),), origin=schema)
+                wanted = SomeRule(self._languages.complement(language), (), (schema, "propertyNames"))
+                yield ObjectShape(somes=(wanted,), origin=schema)
 
         holds = ObjectShape(
             rules=() if rule is None else (rule,),
@@ -237,6 +240,7 @@ class TypeAssertions:
             names=() if language is None else (language,),
             origin=schema,
             low_blame=(schema, "minProperties") if low > 0 else None,
+            high_blame=None if high is None else (schema, "maxProperties"),
         )
         needs = (
             _dependent_required(name, tuple(names))
@@ -252,7 +256,7 @@ class TypeAssertions:
         """The rule for the members, and the objects that break it."""
         named: dict[str, JsonValue] = keywords.get("properties", {})
         patterns = [
-            (self._languages.search(pattern, f"{schema.pointer}/patternProperties"), value)
+            (self._languages.search(pattern, schema.pointer + pointer_to(("patternProperties", pattern))), value)
             for pattern, value in keywords.get("patternProperties", {}).items()
         ]
         additional = keywords.get("additionalProperties")
@@ -281,6 +285,7 @@ class TypeAssertions:
             patterns=tuple((language, self._goal(value, schema)) for language, value in patterns),
             additional=additional_goal,
             evaluates_rest=additional is not None,
+            origin=schema,
         )
         return rule, wrong
 

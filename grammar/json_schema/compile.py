@@ -14,9 +14,10 @@ from radixrt.grammar.json_schema.languages import Languages
 from radixrt.grammar.json_schema.prepared import prepared_languages
 from radixrt.grammar.json_schema.shapes import goal_of
 from radixrt.grammar.json_schema.spacing import WHITESPACE, Spacing
+from radixrt.grammar.json_schema.values import JsonValue
 from radixrt.grammar.limits import GrammarLimits
 
-__all__ = ["KEY_ORDERS", "UNKNOWN_FORMATS", "json_schema_grammar", "json_schema_symbol"]
+__all__ = ["KEY_ORDERS", "UNKNOWN_FORMATS", "SchemaParts", "json_schema_grammar", "json_schema_symbol"]
 
 KEY_ORDERS: Final = ("schema", "any")
 SCHEMA_FUEL: Final = 15  # about what handling one schema costs beside the pool, in its operations
@@ -55,6 +56,8 @@ def json_schema_grammar(
         raise UnsatisfiableConstraint("no JSON value is valid under the schema", param="schema") from None
     except UnsupportedConstraint as error:
         error.param = "schema"  # the limits know what ran out, not what for
+        if error.location is None:
+            error.location = ""
         raise
 
 
@@ -86,11 +89,31 @@ def json_schema_symbol(
     byte could hold is refused here, by its keyword; names that a schema does not declare may repeat, and the last
     value counts, as ``json.loads`` reads it.
     """
-    _check_option("key_order", key_order, KEY_ORDERS)
-    library = Library(schema)
-    languages, spacing = Languages(builder.pool, "ignore"), Spacing(builder.pool, "flexible")
-    emitter = _emitter(builder, library, languages, spacing, key_order, tracked=False)
-    return emitter.root(goal_of(library.meant(library.main)))
+    return SchemaParts(builder, schema, key_order=key_order).symbol("", {})
+
+
+class SchemaParts:
+    """Parts of one schema as parts of another grammar, each as ``json_schema_symbol`` has the whole.
+
+    References go from the whole, and so do the JSON pointers of errors.
+    """
+
+    def __init__(
+        self,
+        builder: GrammarBuilder,
+        schema: Mapping[str, object] | bool | str,
+        *,
+        key_order: str | None = None,
+    ) -> None:
+        _check_option("key_order", key_order, KEY_ORDERS)
+        self._library = Library(schema)
+        languages, spacing = Languages(builder.pool, "ignore"), Spacing(builder.pool, "flexible")
+        self._emitter = _emitter(builder, self._library, languages, spacing, key_order, tracked=False)
+
+    def symbol(self, pointer: str, keywords: Mapping[str, JsonValue]) -> Symbol:
+        """The JSON under the schema at ``pointer``; ``keywords``, which hold no schemas, replace its own."""
+        library = self._library
+        return self._emitter.root(goal_of(library.meant(library.part(pointer, keywords))))
 
 
 def _emitter(

@@ -25,6 +25,7 @@ from radixrt.grammar.json_schema.keywords import (
     SUBSCHEMA_MAP,
     check_keyword,
 )
+from radixrt.grammar.json_schema.schema import Schema, Scope
 from radixrt.grammar.json_schema.values import JsonValue, from_python, parse_json
 
 __all__ = ["Library", "Schema"]
@@ -39,49 +40,6 @@ _ONLY_REFERENCE: Final = ANNOTATIONS | {"$ref"}
 _DRAFT: Final = re.compile(r"https?://json-schema\.org/draft[-/]0?([0-9]+)(?:-[0-9]{2})?/.*")
 _DRAFTS: Final = (4, 6, 7, 2019, LATEST)
 _ROOT: Final = ""  # stands for ``$recursiveAnchor`` among the names of dynamic anchors
-
-Scope = tuple[tuple[str, "Schema"], ...]  # by name of the anchor
-
-
-class Schema:
-    """One place in a document where a schema stands, reached in one scope. Equal only to itself.
-
-    ``keywords`` is None for the two boolean schemas. ``pointer`` is the place as errors name it: a JSON
-    pointer, behind the URI of its document for all but the main one. ``base`` is the URI its references are
-    relative to. ``scope`` has, for each dynamic anchor, the first place that an evaluation came through.
-    """
-
-    __slots__ = ("base", "draft", "keywords", "pointer", "scope", "value")
-
-    def __init__(
-        self,
-        keywords: dict[str, JsonValue] | None,
-        value: bool,
-        pointer: str,
-        base: str,
-        draft: int,
-        scope: Scope = (),
-    ) -> None:
-        self.keywords = keywords
-        self.value = value
-        self.pointer = pointer
-        self.base = base
-        self.draft = draft
-        self.scope = scope
-
-    def __repr__(self) -> str:
-        return f"Schema({self.pointer!r})"
-
-    def refuse(self, keyword: str, why: str) -> UnsupportedConstraint:
-        """The error that says a keyword of this schema is beyond the engine."""
-        location = f"{self.pointer}/{keyword}"
-        return UnsupportedConstraint(
-            f"{keyword} at {location} is not supported: {why}", keyword=keyword, location=location, param="schema"
-        )
-
-    def reject(self, keyword: str, why: str) -> InvalidRequest:
-        """The error that says a keyword of this schema is wrong."""
-        return InvalidRequest(f"the schema is wrong at {self.pointer}/{keyword}: {why}", param="schema")
 
 
 class Library:
@@ -159,12 +117,9 @@ class Library:
         known = self._scopes.get((base, scope))
         if known is None:
             if len(self._scopes) >= MAX_SCOPES:
-                raise UnsupportedConstraint(
-                    f"dynamic anchors are reached in more than {MAX_SCOPES} ways",
-                    keyword="$dynamicAnchor",
-                    location=f"{base}#",
-                    param="schema",
-                )
+                place = next(iter(next(iter(self._dynamic.values())).values()))
+                why = f"dynamic anchors are reached in more than {MAX_SCOPES} ways"
+                raise place.refuse("$dynamicAnchor", why, "$recursiveAnchor")
             first = dict(scope)
             anchors = self._dynamic.get(base, {})
             if _ROOT not in anchors:
@@ -173,6 +128,21 @@ class Library:
                 first.setdefault(name, place)
             known = self._scopes[base, scope] = tuple(sorted(first.items(), key=lambda item: item[0]))
         return known
+
+    def part(self, pointer: str, keywords: Mapping[str, JsonValue]) -> Schema:
+        """The schema at a JSON pointer of the main one, with other values of some keywords that hold no schemas.
+
+        Raises ``InvalidRequest`` if no schema is there.
+        """
+        place = self.main if not pointer else self._pointed(self.main, pointer)
+        if place is None:
+            raise InvalidRequest(f"the document has no schema at {pointer}", param="schema")
+        place = self._enter(place, self.main.scope)
+        own = place.keywords
+        if own is None or all(name in own and own[name] == value for name, value in keywords.items()):
+            return place
+        changed = {**own, **keywords}
+        return Schema(changed, True, place.pointer, place.base, place.draft, place.scope, place.written)
 
     def meant(self, schema: Schema) -> Schema:
         """The schema itself, or what it refers to if a reference is all it consists of."""
@@ -203,7 +173,7 @@ class Library:
 
     def derived(self, keywords: dict[str, JsonValue], origin: Schema) -> Schema:
         """A schema that no document spells out, blamed on ``origin``; its parts are ``Schema`` objects."""
-        return Schema(keywords, True, origin.pointer, origin.base, LATEST, origin.scope)
+        return Schema(keywords, True, origin.pointer, origin.base, LATEST, origin.scope, origin.written)
 
     # --- references -----------------------------------------------------------------------------------------
 
@@ -293,7 +263,11 @@ class Library:
     # --- loading --------------------------------------------------------------------------------------------
 
     def _read(self, document: object, uri: str, pointer: str) -> Schema:
-        value = parse_json(document) if isinstance(document, str) else from_python(document)
+        try:
+            value = parse_json(document) if isinstance(document, str) else from_python(document)
+        except UnsupportedConstraint as error:
+            error.location = pointer + (error.location or "")
+            raise
         if isinstance(value, bool):
             schema = self.true if value else self.false
         elif isinstance(value, dict):

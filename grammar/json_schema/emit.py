@@ -5,7 +5,7 @@ Works from a list of goals still to be defined, so that the depth and the rings 
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from radixrt.errors import UnsupportedConstraint
 from radixrt.grammar.cfg import GrammarBuilder, Symbol
@@ -33,6 +33,28 @@ from radixrt.grammar.rx import EMPTY, Rx
 __all__ = ["Emitter"]
 
 MAX_GOALS: Final = 50_000  # different demands on values in one schema
+
+
+class _Work(NamedTuple):
+    """A symbol whose ways are not yet defined: a term for the scalars of a goal, and the shapes of the others."""
+
+    goal: Goal
+    symbol: Symbol
+    term: Rx
+    shapes: list[Shape]
+
+
+def _placed(error: UnsupportedConstraint, goal: Goal) -> UnsupportedConstraint:
+    """The error; of one that knows no place, such as that of a limit, that of the schema being worked on."""
+    if error.location is not None or not goal:
+        return error
+    place = goal[0][0].pointer
+    return UnsupportedConstraint(
+        f"{error.message} (the schema at {place or 'the top'})",
+        keyword=error.keyword,
+        location=place,
+        param=error.param,
+    )
 
 
 class Emitter:
@@ -72,13 +94,17 @@ class Emitter:
             builder, spacing, self.value, self._given_symbol, expander.reasoner, sizes, marked=self._marked
         )
         self._symbols: dict[Goal, Symbol] = {}
-        self._todo: list[tuple[Symbol, Rx, list[Shape]]] = []
+        self._todo: list[_Work] = []
 
     def root(self, goal: Goal) -> Symbol:
         """The symbol of the values of ``goal``, with all it needs defined."""
         symbol = self.value(goal)
         while self._todo:
-            self._define(*self._todo.pop())
+            work = self._todo.pop()
+            try:
+                self._define(work)
+            except UnsupportedConstraint as error:
+                raise _placed(error, work.goal) from error.__cause__
         return symbol
 
     @property
@@ -94,12 +120,12 @@ class Emitter:
         known = self._symbols.get(goal)
         if known is None:
             if len(self._symbols) >= MAX_GOALS:
-                raise UnsupportedConstraint(
-                    f"the schema makes more than {MAX_GOALS} different demands on values",
-                    keyword="$ref",
-                    param="schema",
-                )
-            known = self._symbols[goal] = self._symbol(goal)
+                why = f"the schema makes more than {MAX_GOALS} different demands on values"
+                raise _placed(UnsupportedConstraint(why, keyword="size", param="schema"), goal)
+            try:
+                known = self._symbols[goal] = self._symbol(goal)
+            except UnsupportedConstraint as error:
+                raise _placed(error, goal) from error.__cause__
         return known
 
     def _symbol(self, goal: Goal) -> Symbol:
@@ -117,17 +143,17 @@ class Emitter:
         if not structured:
             return self._builder.terminal(term)
         symbol = self._builder.declare(goal[0][0].pointer if goal else "value")
-        self._todo.append((symbol, term, structured))
+        self._todo.append(_Work(goal, symbol, term, structured))
         return symbol
 
-    def _define(self, symbol: Symbol, term: Rx, shapes: list[Shape]) -> None:
-        ways: list[list[Symbol]] = [[self._builder.terminal(term)]]
-        for shape in shapes:
+    def _define(self, work: _Work) -> None:
+        ways: list[list[Symbol]] = [[self._builder.terminal(work.term)]]
+        for shape in work.shapes:
             if isinstance(shape, ObjectShape):
                 ways.extend(self._objects.alternatives(shape))
             elif isinstance(shape, ArrayShape):
                 ways.extend(self._arrays.alternatives(shape))
-        self._builder.define(symbol, *ways)
+        self._builder.define(work.symbol, *ways)
 
     def _scalar(self, shape: Shape) -> Rx:
         if isinstance(shape, FiniteShape):

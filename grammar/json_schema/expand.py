@@ -51,9 +51,12 @@ _BRANCHING: Final = (
     "dependentRequired",
     "allOf",
     "$ref",
+    "$dynamicRef",
+    "$recursiveRef",
 )
+_REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 # Keywords that apply other schemas to the value itself.
-_IN_PLACE: Final = frozenset((*_BRANCHING, "$dynamicRef", "$recursiveRef")) - {"dependentRequired"}
+_IN_PLACE: Final = frozenset(_BRANCHING) - {"dependentRequired"}
 _NOT_EASY: Final = _IN_PLACE | {"unevaluatedProperties", "unevaluatedItems"}
 _ALL_KINDS: Final = frozenset(TYPES)
 _UNEVALUATED: Final = {"object": "unevaluatedProperties", "array": "unevaluatedItems"}
@@ -194,11 +197,10 @@ class Expander:
     def _enter(self, key: tuple[Schema, bool, JsonType, Tracking]) -> None:
         schema = key[0]
         if key in self._open:
-            raise schema.refuse(self._blamed(schema), "the schema refers to itself for the same value")
+            raise self._closing(key).refuse(_REFERENCES[0], "it refers to itself for the same value", *_REFERENCES)
         if self._nesting + len(self._open) >= MAX_IN_PLACE:
-            raise schema.refuse(
-                self._blamed(schema), f"more than {MAX_IN_PLACE} schemas apply inside one another to one value"
-            )
+            why = f"more than {MAX_IN_PLACE} schemas apply inside one another to one value"
+            raise schema.refuse(_BRANCHING[0], why, *_BRANCHING)
         self._open[key] = None
 
     def _holding(self, schema: Schema, kind: JsonType, tracking: Tracking) -> Alternatives:
@@ -353,8 +355,13 @@ class Expander:
     def _too_many(self, what: str) -> UnsupportedConstraint:
         """Blames the innermost schema being expanded, by the keyword of it that multiplies."""
         schema = next(reversed(self._open), (self._subject,))[0]
-        return schema.refuse(self._blamed(schema), f"it makes {what}")
+        return schema.refuse(_BRANCHING[0], f"it makes {what}", *_BRANCHING)
 
-    @staticmethod
-    def _blamed(schema: Schema) -> str:
-        return next((name for name in _BRANCHING if name in (schema.keywords or {})), "properties")
+    def _closing(self, key: tuple[Schema, bool, JsonType, Tracking]) -> Schema:
+        """The schema whose reference closes the ring that comes back to an open one."""
+        for other in reversed(self._open):
+            if not (other[0].keywords or {}).keys().isdisjoint(_REFERENCES):
+                return other[0]
+            if other == key:
+                break
+        return key[0]

@@ -98,10 +98,8 @@ def _divided(cells: list[_Cell], pattern: Rx, goal: Goal, languages: Languages) 
 
 
 def _too_many(shape: ObjectShape) -> UnsupportedConstraint:
-    location = f"{shape.origin.pointer if shape.origin else ''}/patternProperties"
-    return UnsupportedConstraint(
-        f"patternProperties at {location} is not supported: the patterns overlap in more than {MAX_CELLS} ways",
-        keyword="patternProperties",
-        location=location,
-        param="schema",
-    )
+    rule = max(shape.rules, key=lambda rule: len(rule.patterns))
+    why = f"the patterns overlap in more than {MAX_CELLS} ways"
+    if rule.origin is None:
+        return UnsupportedConstraint(f"patternProperties: {why}", keyword="patternProperties", param="schema")
+    return rule.origin.refuse("patternProperties", why, "unevaluatedProperties")

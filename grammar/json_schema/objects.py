@@ -123,17 +123,18 @@ class _Object:
         self._any_order = emitter.any_order
         self._few, self._others = singled_out(shape, others, emitter.languages)
         self._must_use: frozenset[int] = frozenset()
+        self._required: list[Named] = []
+        self._optional: list[Named] = []
+        self._listed: list[Named] = []
         if emitter.any_order and not emitter.tracked:
             self._must_use = frozenset(index for index, member in enumerate(named) if member.required)
             self._few = [*named, *self._few]
-            self._required, self._optional, self._listed = [], [], []
         elif emitter.any_order:
             self._check_demands(named)
             self._required = [member for member in named if member.required]
             self._optional = [member for member in named if not member.required]
-            self._listed: list[Named] = []
         else:
-            self._required, self._optional, self._listed = [], [], named
+            self._listed = named
         if emitter.tracked:
             self._note_what_is_tracked(named)
         else:
@@ -377,11 +378,20 @@ class _Object:
         return ways
 
     def _too_large(self) -> UnsupportedConstraint:
-        location = self._shape.origin.pointer if self._shape.origin else ""
-        keyword = "minProperties" if self._cap else "key_order" if self._any_order else "properties"
+        """Blames what has to be counted, then the order of members, then the largest group of them."""
+        shape, why = self._shape, f"the object needs more than {MAX_STATES} states"
+        blamed = shape.low_blame if self._high is None else shape.high_blame
+        if self._cap and blamed is not None:
+            schema, keyword = blamed
+            return schema.refuse(keyword, why)
+        rule = max(shape.rules, key=lambda rule: len(rule.named) + len(rule.patterns), default=None)
+        origin = shape.origin if rule is None or rule.origin is None else rule.origin
+        if origin is not None and not self._any_order:
+            return origin.refuse("properties", why, "patternProperties", "required")
+        location = "" if origin is None else origin.pointer
         return UnsupportedConstraint(
-            f"the object at {location or 'the top'} needs more than {MAX_STATES} states",
-            keyword=keyword,
+            f"the object at {location or 'the top'} is not supported: {why}",
+            keyword="key_order" if self._any_order else "properties",
             location=location,
             param="schema",
         )

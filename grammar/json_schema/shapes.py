@@ -126,7 +126,7 @@ class CountRule:
     start: int = 0
     low: int = 1
     high: int | None = None
-    origin: Schema | None = field(default=None, compare=False)
+    blame: Blame | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +154,7 @@ class NameRule:
     evaluates: bool = True
     evaluates_rest: bool = False
     late: bool = False
+    origin: Schema | None = field(default=None, compare=False)
     by_name: dict[str, Goal] = field(init=False, repr=False, compare=False)
     _hash: int = field(init=False, repr=False, compare=False)
 
@@ -189,6 +190,7 @@ class ObjectShape:
     somes: tuple[SomeRule, ...] = ()
     origin: Schema | None = None
     low_blame: Blame | None = field(default=None, compare=False)  # what demands ``low``
+    high_blame: Blame | None = field(default=None, compare=False)
 
 
 Shape = FiniteShape | NumberShape | StringShape | ArrayShape | ObjectShape
@@ -251,6 +253,7 @@ def meet(left: _Structural, right: _Structural) -> _Structural:
             somes=_joined(left.somes, right.somes),
             origin=left.origin or right.origin,
             low_blame=left.low_blame if left.low >= right.low else right.low_blame,
+            high_blame=left.high_blame if _least(left.high, right.high) == left.high else right.high_blame,
         )
     raise TypeError("shapes of different types have no conjunction")
 

@@ -91,6 +91,7 @@ class Unevaluated(NamedTuple):
                 patterns=tuple((language, ()) for language in patterns),
                 additional=self.goal,
                 evaluates_rest=True,
+                origin=self.origin,
             )
             return replace(shape, rules=(*shape.rules, last))
         if isinstance(shape, ArrayShape):
@@ -122,7 +123,7 @@ class Unevaluated(NamedTuple):
             if everything or not rest:
                 return None
             outside = join_goals(wrong, *map(_negated, shape.evaluated))
-            counted = CountRule(outside, rest, start=start, origin=self.origin)
+            counted = CountRule(outside, rest, start=start, blame=(self.origin, self.keyword))
             return forget(replace(shape, counts=(*shape.counts, counted)))
         if isinstance(shape, FiniteShape):
             beside = self.held(self._rules_of(shape))
