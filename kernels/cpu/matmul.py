@@ -14,7 +14,6 @@ for, files, and how many threads to use.
 from __future__ import annotations
 
 import ctypes
-import enum
 import functools
 import struct
 from collections.abc import Mapping
@@ -24,6 +23,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from radixrt.kernels.cpu.instruction_sets import InstructionSet
 from radixrt.kernels.cpu.library import native
 from radixrt.kernels.cpu.quantize import QUANTIZATIONS, quantize_blocks
 from radixrt.kernels.cpu.thread_pool import ThreadPool
@@ -56,14 +56,6 @@ FORMATS: Mapping[str, int] = MappingProxyType(
 )
 """The GGML types that can be packed, with their numbers."""
 _NAMES = {number: name for name, number in FORMATS.items()}
-
-
-class InstructionSet(enum.IntEnum):
-    """What a kernel is written for; each includes those before it."""
-
-    GENERIC = 0
-    AVX2 = 1
-    AVX512 = 2
 
 
 @functools.cache
