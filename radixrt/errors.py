@@ -110,7 +110,8 @@ class UnsupportedConstraint(InvalidRequest):
 
     ``keyword`` is the construct that was refused. ``location`` says where: a JSON pointer for schemas, the
     path of a field for Python types (``Card.tags[].name``), a column (0-based, counted in characters) for regular
-    expressions, ``line:column`` for grammars.
+    expressions, ``line:column`` for grammars. Where the constraint costs too much, ``keyword`` is the limit, and
+    ``location`` the pointer of the part that was being worked on, or None in a text.
     """
 
     code = "unsupported_constraint"

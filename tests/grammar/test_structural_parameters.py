@@ -118,3 +118,59 @@ def test_parameters_that_mean_nothing_exact_are_refused(
     assert caught.value.keyword == keyword
     assert caught.value.location is not None
     assert caught.value.location.startswith("/format/json_schema" + location)
+
+
+@pytest.mark.parametrize(
+    ("schema", "keyword", "location"),
+    [
+        ({"properties": {"a": {"type": "array", "uniqueItems": True}}}, "uniqueItems", "/properties/a/uniqueItems"),
+        (
+            {
+                "properties": {"a": {"$ref": "#/$defs/x"}},
+                "$defs": {"x": {"type": "integer", "multipleOf": 1000003}},
+            },
+            "multipleOf",
+            "/$defs/x/multipleOf",
+        ),
+        (
+            {
+                "properties": {
+                    "a/b": {"anyOf": [{"type": "string"}, {"items": {"uniqueItems": True}, "type": "array"}]}
+                }
+            },
+            "uniqueItems",
+            "/properties/a~1b/anyOf/1/items/uniqueItems",
+        ),
+        (
+            {"properties": {"a": {"type": ["null", "integer"], "multipleOf": 1000003}}},
+            "multipleOf",
+            "/properties/a/multipleOf",
+        ),
+    ],
+)
+def test_what_is_refused_in_a_value_has_the_place_it_was_given_at(
+    schema: Spec, keyword: str, location: str, bytes_compiler: Compiler
+) -> None:
+    with pytest.raises(UnsupportedConstraint) as caught:
+        bytes_compiler.structural_tag({"format": {"type": "qwen_xml_parameter", "json_schema": schema}})
+    assert (caught.value.keyword, caught.value.location) == (keyword, "/format/json_schema" + location)
+
+
+def test_references_in_values_go_to_the_schema_of_the_call(bytes_compiler: Compiler) -> None:
+    schema = {
+        "properties": {
+            "count": {"type": "integer"},
+            "rows": {"type": "array", "items": {"$ref": "#/properties/count"}},
+            "tree": {"type": "array", "items": {"$ref": "#/properties/tree"}},
+        },
+        "required": ["count", "rows", "tree"],
+    }
+    grammar = bytes_compiler.structural_tag({"format": {"type": "qwen_xml_parameter", "json_schema": schema}})
+
+    def call(rows: str, tree: str) -> str:
+        values = {"count": "3", "rows": rows, "tree": tree}
+        return "".join(f"<parameter={name}>{value}</parameter>" for name, value in values.items())
+
+    assert grammar.matches(call("[1, 2]", "[[], [[]]]"))
+    assert not grammar.matches(call('["1"]', "[]"))
+    assert not grammar.matches(call("[1]", "[[1]]"))
