@@ -41,8 +41,8 @@ void radixrt_attention_plan_delete(radixrt::AttentionPlan *plan) { delete plan; 
 
 // Lays out a batch, for up to so many threads. limits[0 .. 3): the least and the greatest slot that is read, and
 // the tiles that are brought together per kv head. 0 without memory.
-int32_t radixrt_attention_plan_make(radixrt::AttentionPlan *plan, const radixrt::AttentionRows *rows, int32_t threads,
-                                    int64_t *limits) {
+int32_t radixrt_attention_plan_make(radixrt::AttentionPlan *plan, const radixrt::AttentionRows *rows,
+                                    int32_t threads, int64_t *limits) {
     try {
         plan->make(*rows);
         plan->reserve(threads < 1 ? 1 : threads);
@@ -63,7 +63,9 @@ int32_t radixrt_attention_run(radixrt::AttentionPlan *plan, radixrt::AttentionCa
     if (call->kernel == nullptr) return 0;
     const auto task = [&](int64_t index, int worker) { plan->run_task(*call, index, worker); };
     const auto merge = [&](int64_t index, int) { plan->run_merge_task(*call, index); };
-    if (pool != nullptr) return pool->parallel_for(plan->tasks(), task) && pool->parallel_for(plan->merge_tasks(), merge);
+    if (pool != nullptr) {
+        return pool->parallel_for(plan->tasks(), task) && pool->parallel_for(plan->merge_tasks(), merge) ? 1 : 0;
+    }
     for (int64_t i = 0; i < plan->tasks(); ++i) task(i, 0);
     for (int64_t i = 0; i < plan->merge_tasks(); ++i) merge(i, 0);
     return 1;

@@ -33,7 +33,8 @@ struct KvView {
 // One query of one head in one span. Positions count from the beginning of the span.
 struct SpanQuery {
     const float *query;
-    float *partial;        // out: padded_dim() sums of values, then the greatest score, then the sum of probabilities
+    // Out: padded_dim() sums of values, then the greatest score, then the sum of the probabilities.
+    float *partial;
     int32_t first, last;   // the positions it sees, half open; 0, 0 for none
 };
 

@@ -160,7 +160,8 @@ void AttentionPlan::add_unit(int32_t span, const int32_t *members, int32_t count
     unit_members_.insert(unit_members_.end(), members, members + count);
     unit.last_member = static_cast<int32_t>(unit_members_.size());
     unit.first_tile = static_cast<int32_t>(tiles_.size());
-    for (int32_t start = 0; start < kSpan; start += kTile) add_tiles(unit, static_cast<int64_t>(span) * kSpan + start);
+    const int64_t origin = static_cast<int64_t>(span) * kSpan;
+    for (int32_t start = 0; start < kSpan; start += kTile) add_tiles(unit, origin + start);
     unit.last_tile = static_cast<int32_t>(tiles_.size());
     for (int32_t i = 0; i < count; ++i) unit.queries += members_[members[i]].queries * group();
     units_.push_back(unit);

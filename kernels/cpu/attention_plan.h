@@ -1,11 +1,11 @@
 // The layout of one batch for attention: which queries go over which tiles together, and in which tasks.
 //
 // Rows are put in lexicographic order of their slots, so that rows which share a prefix stand next to each other.
-// Long rows are cut into *members* of at most kMostQueries rows of a product. For every span, neighbours that share
-// its first tile make a *unit*, which brings each tile together once for all that have the same slots in it. A task
-// is one unit and a few kv heads; it leaves partial results that a second round of tasks merges in ascending order of
-// spans. Where partial results would need too much room, a task is all spans of a member instead and merges as it
-// goes. Who shares with whom, and which kind of task does the work, changes no result.
+// Long rows are cut into *members* of at most kMostQueries rows of a product. For every span, neighbours that
+// share its first tile make a *unit*, which brings each tile together once for all that have the same slots in it.
+// A task is one unit and a few kv heads; it leaves partial results that a second round of tasks merges in
+// ascending order of spans. Where partial results would need too much room, a task is all spans of a member
+// instead and merges as it goes. Who shares with whom, and which kind of task does the work, changes no result.
 //
 // A plan is good for every layer of a forward. It reads the slots of the rows while it is used: they must live as
 // long. It is made anew for the next batch in the memory it has. Scratch memory is allocated when a plan first
@@ -108,7 +108,8 @@ class AttentionPlan {
     void add_tiles(Unit &unit, int64_t start);
     int heads_together(const Unit &unit) const;
     void add_tasks(int32_t first_unit, int32_t last_unit);
-    void run_unit(const AttentionCall &call, const Unit &unit, const Task &task, Workspace &workspace, float *parts);
+    void run_unit(const AttentionCall &call, const Unit &unit, const Task &task, Workspace &workspace,
+                  float *parts);
     void run_whole(const AttentionCall &call, const Task &task, Workspace &workspace);
     int add_queries(const AttentionCall &call, const Member &member, int32_t span, int head, float *partial,
                     SpanQuery *queries) const;

@@ -101,7 +101,8 @@ template <KvKind kKind> struct Pool {
     int dim;
 
     Pool head(int h) const {
-        return {data + int64_t{h} * dim, kKind == KvKind::kInt8 ? scales + h : scales, slot_stride, scale_stride, dim};
+        const float *scales_of = kKind == KvKind::kInt8 ? scales + h : scales;
+        return {data + int64_t{h} * dim, scales_of, slot_stride, scale_stride, dim};
     }
     const Type *line(int32_t slot) const { return data + slot * slot_stride; }
     float scale(int32_t slot) const { return kKind == KvKind::kInt8 ? scales[slot * scale_stride] : 1.0f; }
@@ -160,9 +161,9 @@ template <KvKind kKind> void lay_out_values(const Pool<kKind> &pool, const SpanT
     }
 }
 
-// Reads what the slots of a span hold for all heads of the work, in order and with nothing else in between. That is
-// what a processor fetches ahead by itself, many times faster than the short pieces that one head wants of each slot
-// or than lines asked for one by one.
+// Reads what the slots of a span hold for all heads of the work, in order and with nothing else in between. That
+// is what a processor fetches ahead by itself, many times faster than the short pieces that one head wants of each
+// slot or than lines asked for one by one.
 template <KvKind kKind> inline void touch(const Pool<kKind> &pool, const SpanWork &work) {
     const int bytes = work.heads * pool.dim * static_cast<int>(sizeof(typename Stored<kKind>::Type));
     for (int t = 0; t < work.tile_count; ++t) {

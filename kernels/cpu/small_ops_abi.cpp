@@ -57,8 +57,8 @@ int32_t radixrt_rms_norm(int32_t set, ThreadPool *pool, const float *x, int64_t 
                          const float *weight, float offset, float eps, int64_t rows, int64_t n, float *out) {
     const SmallOps *ops = ops_for(set);
     return ops != nullptr && for_rows(pool, rows, n, [=](int64_t row) {
-               ops->rms_norm(x + row * stride, residual != nullptr ? residual + row * n : nullptr, weight, offset, eps,
-                             n, out + row * n);
+               float *sum = residual != nullptr ? residual + row * n : nullptr;
+               ops->rms_norm(x + row * stride, sum, weight, offset, eps, n, out + row * n);
            });
 }
 
@@ -105,8 +105,8 @@ int32_t radixrt_rope_and_store(int32_t set, ThreadPool *pool, const radixrt_rope
 }
 
 // activation 0: silu, 1: gelu in its tanh form. gate_up [rows][2 n], the gate first.
-int32_t radixrt_gate(int32_t set, ThreadPool *pool, int32_t activation, const float *gate_up, int64_t rows, int64_t n,
-                     float *out) {
+int32_t radixrt_gate(int32_t set, ThreadPool *pool, int32_t activation, const float *gate_up, int64_t rows,
+                     int64_t n, float *out) {
     const SmallOps *ops = ops_for(set);
     if (ops == nullptr) return 0;
     const auto gate = activation == 0 ? ops->silu_mul : ops->gelu_tanh_mul;

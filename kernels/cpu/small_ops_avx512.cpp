@@ -1,4 +1,5 @@
-// The small operations for AVX-512; see small_ops_rows.h. Without the instruction set's flags it compiles to nothing.
+// The small operations for AVX-512; see small_ops_rows.h. Without the instruction set's flags it compiles to
+// nothing.
 
 #if defined(__AVX512F__)
 #define RADIXRT_SIMD_AVX512

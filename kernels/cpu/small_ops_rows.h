@@ -61,8 +61,8 @@ void scale_row(float *x, float factor, int64_t n) {
 }
 
 // a and b become a cos - b sin and b cos + a sin.
-inline void turn(const float *a, const float *b, const float *cosine, const float *sine, int32_t pairs, float *out_a,
-                 float *out_b) {
+inline void turn(const float *a, const float *b, const float *cosine, const float *sine, int32_t pairs,
+                 float *out_a, float *out_b) {
     for (int32_t d = 0; d < pairs; d += kWidth) {
         const int left = pairs - d;
         const auto load = [d, left](const float *p) {
@@ -246,9 +246,9 @@ void tanh_row(const float *x, int64_t n, float *out) {
     for_each(n, out, [&](const auto &load) { return tanh(load(x)); });
 }
 
-constexpr SmallOps kRows{rms_norm_row,      add_row,     scale_row,  rope_row, rope_interleaved_row, store_row,
-                         silu_mul_row,      gelu_tanh_mul_row, softcap_row, argmax_row, mask_row, softmax_row,
-                         log_softmax_row,   exp_row,     tanh_row};
+constexpr SmallOps kRows{rms_norm_row, add_row,      scale_row,         rope_row,        rope_interleaved_row,
+                         store_row,    silu_mul_row, gelu_tanh_mul_row, softcap_row,     argmax_row,
+                         mask_row,     softmax_row,  log_softmax_row,   exp_row,         tanh_row};
 
 }  // namespace
 }  // namespace radixrt

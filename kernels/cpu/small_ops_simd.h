@@ -5,8 +5,8 @@
 // between files, the linker could keep the copy with instructions that the machine does not have. They are compiled
 // with -ffp-contract=off: whether a product and a sum are fused must not depend on what the optimiser sees beside.
 //
-// struct Simd has kWidth lanes. `load_part` and `store_part` touch n values only, lanes beyond are zero. `max(a, b)`
-// and `min(a, b)` give b where either is NaN. `round` goes to the nearest whole number, halves to even;
+// struct Simd has kWidth lanes. `load_part` and `store_part` touch n values only, lanes beyond are zero. `max(a,
+// b)` and `min(a, b)` give b where either is NaN. `round` goes to the nearest whole number, halves to even;
 // `times_power(x, n)` is x * 2^n for whole -200 < n < 200, rounded once. `choose(m, yes, no)` picks by lane;
 // `lanes(first, last)` is the half-open range of lanes, 0 <= first <= last <= kWidth. `sign_of(x, m)` is m >= 0
 // with the sign of x.
@@ -71,8 +71,8 @@ inline float exp(float x) {
     return lane[0];
 }
 
-// The hyperbolic tangent, at most 4 units in the last place off. Near zero x + x^3 q(x^2), with q of degree 4 chosen
-// like that of exp; elsewhere by e^(-2|x|), which cannot overflow.
+// The hyperbolic tangent, at most 4 units in the last place off. Near zero x + x^3 q(x^2), with q of degree 4
+// chosen like that of exp; elsewhere by e^(-2|x|), which cannot overflow.
 inline Reg tanh(Reg x) {
     const Reg size = Simd::absolute(x), square = Simd::mul(x, x);
     Reg q = Simd::fma(Simd::all(-0.00570498784885f), square, Simd::all(0.0206390870006f));

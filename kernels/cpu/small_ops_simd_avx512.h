@@ -66,7 +66,8 @@ struct Simd {
             t[i + 2] = _mm512_shuffle_ps(b, d, 0x44), t[i + 3] = _mm512_shuffle_ps(b, d, 0xee);
         }
         for (int i = 0; i < 4; ++i) {
-            const Reg a = _mm512_shuffle_f32x4(t[i], t[i + 4], 0x88), b = _mm512_shuffle_f32x4(t[i], t[i + 4], 0xdd);
+            const Reg a = _mm512_shuffle_f32x4(t[i], t[i + 4], 0x88);
+            const Reg b = _mm512_shuffle_f32x4(t[i], t[i + 4], 0xdd);
             const Reg c = _mm512_shuffle_f32x4(t[i + 8], t[i + 12], 0x88);
             const Reg d = _mm512_shuffle_f32x4(t[i + 8], t[i + 12], 0xdd);
             x[i] = _mm512_shuffle_f32x4(a, c, 0x88), x[i + 8] = _mm512_shuffle_f32x4(a, c, 0xdd);
