@@ -56,8 +56,9 @@ SELECT_METHODS: tuple[SelectMethod, ...] = (
 ConstraintKind = Literal["regex", "json_schema", "choices", "ebnf", "lark", "structural_tag"]
 if TYPE_CHECKING:
     JsonText = str | bool | Mapping[str, Any]
+    JsonObject = str | Mapping[str, Any]
 else:
-    JsonText = str  # what messages may hold
+    JsonText = JsonObject = str  # what messages may hold
 MAX_STOP_STRINGS = 64
 MAX_STOP_CHARS = 1024
 MAX_LOGPROBS = 100
@@ -171,7 +172,7 @@ class Constraint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     whitespace: str | None = None
     key_order: str | None = None
     unknown_format: str | None = None
-    resources: JsonText | None = None
+    resources: JsonObject | None = None
 
     def __post_init__(self) -> None:
         # A message has checked texts here already, so only what a person gives is written down.
@@ -179,8 +180,9 @@ class Constraint(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             value: Any = getattr(self, name)
             if isinstance(value, Mapping | bool):
                 msgspec.structs.force_setattr(self, name, json_source(value, param=name))
-        if isinstance(self.choices, list):
-            msgspec.structs.force_setattr(self, "choices", tuple(self.choices))
+        choices: Any = self.choices
+        if isinstance(choices, list):
+            msgspec.structs.force_setattr(self, "choices", tuple(choices))
 
     def validated(self) -> Constraint:
         """Return self, or raise ``InvalidRequest`` whose ``param`` is the first field that is wrong."""

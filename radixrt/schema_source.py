@@ -73,7 +73,8 @@ def json_source(value: Any, *, param: str) -> str:
 def _plain(value: Any, param: str) -> Any:
     """A copy in which every mapping is a dict. Raises ``TypeError`` for keys that are not text."""
     top: list[Any] = [value]
-    level, depth, count = [top], 0, 0  # level: the containers of one depth, copied, whose parts are not yet
+    level: list[Any] = [top]  # the containers of one depth, copied, whose parts are not yet
+    depth = count = 0
     while level:
         below: list[Any] = []
         for box in level:

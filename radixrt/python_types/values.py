@@ -126,7 +126,7 @@ def _listed_names(keys: Core) -> list[str]:
 
     Raises ``Unserved`` unless each given value has one; combinations of flags may have none.
     """
-    reader = SchemaValidator(core_schema.dict_schema({k: v for k, v in keys.items() if k != "ref"}))  # type: ignore[arg-type]
+    reader = SchemaValidator(core_schema.dict_schema({k: v for k, v in keys.items() if k != "ref"}))
     try:
         if keys["type"] == "literal":
             values, least = literal_values(keys["expected"]), len(keys["expected"])
