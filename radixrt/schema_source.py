@@ -107,5 +107,5 @@ def _text(name: Any) -> str:
 
 def _too_deep(param: str) -> UnsupportedConstraint:
     return UnsupportedConstraint(
-        f"the {param} is nested deeper than {MAX_DEPTH} levels", keyword="nesting", location="", param=param
+        f"the document is nested deeper than {MAX_DEPTH} levels", keyword="nesting", location="", param=param
     )
