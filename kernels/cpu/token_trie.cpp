@@ -38,8 +38,8 @@ void measure(Trie &trie) {
     for (int32_t node = trie.count() - 1; node >= 0; --node) {
         TrieNode &here = trie.nodes[node];
         for (int32_t child = node + 1; child < here.end; child = trie.nodes[child].end)
-            here.height = std::max(here.height, trie.nodes[child].height + 1);
-        trie.height = std::max(trie.height, here.height + 1);
+            here.height = std::max<int32_t>(here.height, trie.nodes[child].height + 1);
+        trie.height = std::max<int32_t>(trie.height, here.height + 1);
     }
 }
 
@@ -53,7 +53,7 @@ TokenTries::TokenTries(const uint8_t *bytes, const int32_t *depth, const int32_t
     std::vector<uint8_t> is_plain(nodes);
     std::vector<Place> places(1, BETWEEN);  // by depth
     for (int32_t node = 0; node < nodes; ++node) {
-        all.nodes.push_back({subtree_end[node], token_start[node], depth[node], 0, bytes[node]});
+        all.nodes.push_back({subtree_end[node], token_start[node], static_cast<uint16_t>(depth[node]), 0, bytes[node]});
         places.resize(depth[node] + 1);
         places.push_back(next(places[depth[node]], bytes[node]));
         is_plain[node] = places.back() != OUTSIDE;
@@ -84,6 +84,7 @@ void TokenTries::split(const std::vector<uint8_t> &is_plain) {
 // The nodes to keep, with the tokens of those that are plain or not, as wanted.
 Trie TokenTries::chosen(const std::vector<uint8_t> &kept, const std::vector<uint8_t> &is_plain, bool want) const {
     Trie result;
+    result.nodes.reserve(std::count(kept.begin(), kept.end(), 1) + 1);
     std::vector<int32_t> open;  // ancestors of the next node, in the result
     for (int32_t node = 0; node < all.count(); ++node) {
         if (!kept[node]) continue;

@@ -11,12 +11,13 @@
 namespace radixrt {
 
 struct TrieNode {
-    int32_t end;     // the node after its subtree
-    int32_t tokens;  // where its tokens begin in `order`; those of its subtree follow
-    int32_t depth;   // bytes before it
-    int32_t height;  // bytes of the longest way down from it
+    int32_t end;      // the node after its subtree
+    int32_t tokens;   // where its tokens begin in `order`; those of its subtree follow
+    uint16_t depth;   // bytes before it
+    uint16_t height;  // bytes of the longest way down from it
     uint8_t byte;
 };
+static_assert(sizeof(TrieNode) == 16, "a vocabulary has millions of nodes");
 
 struct TrieRoot {
     int32_t node;
@@ -52,7 +53,7 @@ inline void drop_tokens(const Trie &trie, int32_t first, int32_t last, uint32_t 
 
 class TokenTries {
   public:
-    // Copies the arrays, which are those of trie_walk.py.
+    // Copies the arrays, which are those of trie_walk.py; tokens have at most 65,536 bytes there.
     TokenTries(const uint8_t *bytes, const int32_t *depth, const int32_t *subtree_end, const int32_t *token_start,
                const int32_t *token_order, int32_t nodes, int32_t words);
 

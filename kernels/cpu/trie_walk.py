@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from radixrt.kernels.cpu.library import native
 from radixrt.kernels.cpu.token_tries import NativeTries
+from radixrt.kernels.cpu.trie_arrays import trie_arrays
 
 __all__ = ["NO_NODE", "Tables", "TokenTrie", "TrieWalk", "common_prefix", "run_walks"]
 
@@ -77,45 +78,18 @@ class TokenTrie:
     """A trie over the bytes of tokens, in depth-first order.
 
     ``tokens[i]`` are the bytes of token i; None and the empty string are left out. Arrays per node: ``bytes``
-    uint8; ``depth`` (bytes before it), ``parent`` and ``subtree_end`` int32; ``token_start`` int32, one more than
-    nodes; ``token_order`` int32 holds the ids, sorted by their bytes.
+    uint8; ``depth`` (bytes before it) and ``subtree_end`` int32; ``token_start`` int32, one more than nodes;
+    ``token_order`` int32 holds the ids, sorted by their bytes. Raises as ``trie_arrays`` does.
     """
 
     def __init__(self, tokens: Sequence[bytes | None]) -> None:
-        order = sorted((data, i) for i, data in enumerate(tokens) if data)
-        node_bytes = bytearray()
-        depth: list[int] = []
-        token_start: list[int] = []
-        end: list[int] = []
-        path: list[int] = []
-        parent: list[int] = []
-        previous = b""
-        for position, (data, _) in enumerate(order):
-            shared = common_prefix(previous, data)
-            for node in reversed(path[shared:]):
-                end[node] = len(depth)
-            del path[shared:]
-            for d in range(shared, len(data)):
-                parent.append(path[-1] if path else -1)
-                path.append(len(depth))
-                node_bytes.append(data[d])
-                depth.append(d)
-                end.append(0)
-                # A node that ends no token has an empty range at the place where its subtree's tokens begin.
-                token_start.append(position)
-            previous = data
-        for node in path:
-            end[node] = len(depth)
+        self.bytes, self.depth, self.subtree_end, self.token_start, self.token_order = trie_arrays(tokens)
         self.size = len(tokens)
-        self.nodes = len(depth)
-        self.max_depth = max(depth, default=-1) + 1
-        self.bytes: npt.NDArray[np.uint8] = np.frombuffer(bytes(node_bytes), np.uint8)
-        self.depth: npt.NDArray[np.int32] = np.array(depth, np.int32)
-        self.parent: npt.NDArray[np.int32] = np.array(parent, np.int32)
-        self.subtree_end: npt.NDArray[np.int32] = np.array(end, np.int32)
-        self.token_start: npt.NDArray[np.int32] = np.array([*token_start, len(order)], np.int32)
-        self.token_order: npt.NDArray[np.int32] = np.array([i for _, i in order], np.int32)
-        self._roots = {node_bytes[node]: node for node, above in enumerate(parent) if above < 0}
+        self.nodes = len(self.bytes)
+        self.max_depth = int(self.depth.max(initial=-1)) + 1
+        self._tokens = tokens
+        roots = np.flatnonzero(self.depth == 0).tolist()
+        self._roots = {int(self.bytes[node]): node for node in roots}
 
     def find(self, data: bytes) -> int:
         """The node that ``data`` leads to from the root, or ``NO_NODE``."""
@@ -146,11 +120,10 @@ class TokenTrie:
 
     def path(self, node: int) -> bytes:
         """The bytes from the root to ``node``."""
-        data = bytearray()
-        while node >= 0:
-            data.append(self.bytes[node])
-            node = int(self.parent[node])
-        return bytes(reversed(data))
+        if node < 0:
+            return b""
+        below = self._tokens[self.token_order[self.token_start[node]]] or b""
+        return below[: self.depth[node] + 1]
 
     @functools.cached_property
     def lists(self) -> tuple[list[int], list[int], list[int], list[int], list[int]]:

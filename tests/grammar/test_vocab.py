@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
+import numpy as np
 import pytest
 
 from radixrt.errors import InvalidRequest
@@ -25,12 +27,59 @@ from radixrt.grammar.tokenizers import _byte_level_bytes
         (([b"a"], [0], [], 2.0), "size"),
         (([], []), "size"),
         (([b"a" * 70000], [0]), "tokens"),
+        ((None, [0]), "tokens"),
+        (("ab", [0]), "tokens"),
+        ((b"ab", [0]), "tokens"),
+        ((iter([b"a"]), [0]), "tokens"),
+        (({0: b"a"}, [0]), "tokens"),
+        (([b"a", bytearray(b"b")], [0]), "tokens"),
+        (([b"a"], 0), "eos_ids"),
+        (([b"a"], None), "eos_ids"),
+        (([b"a"], b"\0"), "eos_ids"),
+        (([b"a"], {0: 0}), "eos_ids"),
+        (([b"a"], [0.0]), "eos_ids"),
+        (([b"a"], [0], None), "special_ids"),
+        (([b"a"], [0], "0"), "special_ids"),
+        (([b"a"], [0], [], True), "size"),
+        (([b"a"], [0], [], "x"), "size"),
+        (([b"a"], [0], [], None, "ab"), "special_names"),
+        (([b"a"], [0], [], None, []), "special_names"),
+        (([b"a"], [0], [], None, {"": 0}), "special_names"),
+        (([b"a"], [0], [], None, {"a": 1}), "special_names"),
+        (([b"a"], [0], [], None, {"a": "b"}), "special_names"),
     ],
 )
 def test_arguments_are_checked(arguments: Any, param: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         Vocabulary(*arguments)
     assert caught.value.param == param
+
+
+def test_ids_may_come_from_numpy() -> None:
+    vocab = Vocabulary([b"a", None, None], np.array([1]), {np.int64(2)}, np.int32(5), {"<x>": np.uint8(2)})
+    assert (vocab.eos_ids, vocab.special_ids, vocab.size, dict(vocab.special_names)) == ((1,), {2}, 5, {"<x>": 2})
+    assert all(type(i) is int for i in (*vocab.eos_ids, *vocab.special_ids, vocab.size))
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        [bytes([i]) + b"a" * 65_000 for i in range(256)],  # 16 MB, nearly all of them nodes of the trie
+        [b"a" * 65_000] * 1100,  # 71 MB, but few nodes
+    ],
+    ids=["nodes", "bytes"],
+)
+def test_a_vocabulary_that_is_too_large_is_refused_before_it_is_built(tokens: list[bytes]) -> None:
+    texts = sum(map(len, tokens))
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidRequest, match="the limit is") as caught:
+            Vocabulary(tokens, [0])
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert caught.value.param == "tokens"
+    assert peak < 2 * texts + 1_000_000
 
 
 def test_an_empty_token_is_never_allowed() -> None:
