@@ -25,6 +25,8 @@ __all__ = ["first_column", "parse_python"]
 # Plain integers: combining flags of ``re`` costs more than all else that is done for a literal.
 _IGNORECASE, _MULTILINE, _DOTALL, _ASCII = int(re.IGNORECASE), int(re.MULTILINE), int(re.DOTALL), int(re.ASCII)
 _CASE_FLAGS = _IGNORECASE | _ASCII
+_TYPE_FLAGS = _ASCII | int(re.UNICODE) | int(re.LOCALE)
+"""One of them says which characters are letters; a group that names one takes the outer one back."""
 _WARNINGS_LOCK = threading.Lock()
 _NOTHING = Chars(())
 _CATEGORIES = {
@@ -87,7 +89,8 @@ class _Reader:
             return Alt(tuple(self.sequence(option, flags) for option in value[1]))
         if op is ops.SUBPATTERN:
             _, added, removed, body = value
-            return self.sequence(body, (flags | int(added)) & ~int(removed))
+            outer = flags & ~_TYPE_FLAGS if added & _TYPE_FLAGS else flags
+            return self.sequence(body, (outer | int(added)) & ~int(removed))
         if op in (ops.MAX_REPEAT, ops.MIN_REPEAT, ops.POSSESSIVE_REPEAT):
             low, high, body = value
             top = None if high is ops.MAXREPEAT else int(high)
