@@ -201,6 +201,15 @@ class GrammarBuilder:
             return Grammar(self._table, root)
         return self._normalised(root)
 
+    def unproductive(self, symbols: Sequence[Symbol]) -> list[Symbol]:
+        """Those of some symbols that produce no string, once all rules are defined."""
+        productive = _productive(self._table)
+        return [
+            symbol
+            for symbol in symbols
+            if (self.pool.is_empty(term_of(symbol)) if is_terminal(symbol) else symbol not in productive)
+        ]
+
     def _normalised(self, root: Symbol) -> Grammar:
         productive = _productive(self._table)
         if root not in productive:

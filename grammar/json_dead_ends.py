@@ -17,7 +17,7 @@ from radixrt.grammar.automaton import Automaton
 from radixrt.grammar.json_rivals import NUMBER_BYTES, expected_bytes, rivals_of
 from radixrt.grammar.json_tokens import spellings_of
 from radixrt.grammar.json_tracker import DUPLICATE, Frame, JsonTracker, Mode, Spot
-from radixrt.grammar.json_values import LITERALS, begun_string, joined, scalar_key, stays_zero
+from radixrt.grammar.json_values import LITERALS, begun_string, has_exponent, joined, scalar_key, stays_zero
 from radixrt.grammar.machine import DEAD
 from radixrt.grammar.seen_keys import Ranges, by_next_byte, has_key, with_prefix
 
@@ -82,9 +82,13 @@ class DeadEnds:
     # --- names, strings, numbers ------------------------------------------------------------------------------
 
     def is_scalar_alive(self, state: int, spot: Spot) -> bool:
-        """The same, where all one can run out of are literals and zero, whose spellings nothing goes on from."""
+        """The same, where all one can run out of are literals, zero, whose spellings nothing goes on from, and
+        the exponents, which have an end.
+        """
         top, begun = spot.top, joined(spot.text)
-        if top is None or top.is_object or not (begun[:1].isalpha() or stays_zero(begun)):
+        if top is None or top.is_object:
+            return True
+        if not (begun[:1].isalpha() or stays_zero(begun) or has_exponent(begun)):
             return True
         return self._scalar_leaves(state, top, begun)
 

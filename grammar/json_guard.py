@@ -19,7 +19,7 @@ from radixrt.grammar.json_dead_ends import DeadEnds
 from radixrt.grammar.json_rivals import expected_bytes, expected_texts, rivals_of
 from radixrt.grammar.json_tokens import JsonTokens
 from radixrt.grammar.json_tracker import DUPLICATE, Frame, JsonTracker, Mode, Spot
-from radixrt.grammar.json_values import LITERALS, ZERO, joined, scalar_key, stays_zero
+from radixrt.grammar.json_values import LITERALS, ZERO, has_exponent, joined, scalar_key, stays_zero
 from radixrt.grammar.machine import DEAD
 from radixrt.grammar.rules import Tracks
 from radixrt.grammar.seen_keys import has_key
@@ -190,9 +190,11 @@ class JsonGuard:
             numeric = self._alive_of(state, "numeric", inside)
             if self._tight:
                 found.update(numeric)
-            elif stays_zero(begun) and has_key(top.keys, ZERO):
+            else:
                 token_bytes = self.automaton.vocab.token_bytes
-                found.update(token for token in numeric if stays_zero(token_bytes(token) or b"1"))
+                if stays_zero(begun) and has_key(top.keys, ZERO):
+                    found.update(token for token in numeric if stays_zero(token_bytes(token) or b"1"))
+                found.update(token for token in numeric if has_exponent(begun + (token_bytes(token) or b"")))
         return found
 
     def _rival_suspects(self, spot: Spot, top: Frame, row: Row) -> set[int]:

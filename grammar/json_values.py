@@ -20,6 +20,7 @@ __all__ = [
     "Value",
     "begun_string",
     "extended",
+    "has_exponent",
     "has_part",
     "joined",
     "key_of",
@@ -117,6 +118,11 @@ def scalar_key(spelled: bytes) -> bytes:
 def stays_zero(spelled: bytes) -> bool:
     """Whether what is begun of a number is zero so far, which an exponent does not change."""
     return spelled.lstrip(b"-0.")[:1] in (b"", b"e", b"E")
+
+
+def has_exponent(spelled: bytes) -> bool:
+    """Whether what is begun of a number is in its exponent."""
+    return b"e" in spelled or b"E" in spelled
 
 
 def number_key(spelled: bytes) -> bytes:

@@ -7,13 +7,15 @@ Whether two items are equal is not said in the rules but by the tracker of the t
 with ``uniqueItems`` anywhere, the automaton reads the byte ``DUPLICATE`` behind an item that its array has already.
 Unique arrays do not take that byte, arrays that must not be unique take it once at least, and all others take it
 wherever it comes. So ``anyOf``, ``oneOf`` and ``not`` work on unique arrays as on anything. What is left to count
-here is that items may come from few: no array is longer than there are values for it.
+here is that items may come from few: no array is longer than there are values for it. Where an array also counts
+what it contains, that is said of each *class* of items apart: those that meet the same of its counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import product
 from math import comb, prod
 from typing import Final, NamedTuple
 
@@ -21,8 +23,8 @@ from radixrt.errors import UnsupportedConstraint
 from radixrt.grammar.cfg import GrammarBuilder, Symbol
 from radixrt.grammar.json_schema.documents import Schema
 from radixrt.grammar.json_schema.reason import Reasoner
-from radixrt.grammar.json_schema.shapes import ArrayShape, Goal, is_never, join_goals
-from radixrt.grammar.json_schema.sizes import Sizes, Values
+from radixrt.grammar.json_schema.shapes import ArrayShape, Goal, join_goals
+from radixrt.grammar.json_schema.sizes import Extent, Sizes, Values
 from radixrt.grammar.json_schema.spacing import Spacing
 from radixrt.grammar.json_schema.values import JsonValue
 from radixrt.grammar.json_tracker import DUPLICATE
@@ -35,13 +37,34 @@ MAX_STATES: Final = 5_000  # of one array whose items are counted one by one
 class _State(NamedTuple):
     """``place``: items so far, as far as it matters. ``counts``: how many of them each ``CountRule`` has seen,
     likewise. ``repeated``: whether one was there already, where that is asked for. ``seen``: the keys of the values
-    so far, where different places of a unique array share few values.
+    so far, where different places of a unique array share few values. ``used``: how many items of each class there
+    are, where it has few.
     """
 
     place: int
     counts: tuple[int, ...]
     repeated: bool
     seen: frozenset[object]
+    used: tuple[int, ...] = ()
+
+
+class _Class(NamedTuple):
+    """The items that meet certain counts of a unique array (``met``, one flag for each) and fail the others.
+
+    ``goals``: what they are at each place with rules of its own, and last at all further ones. ``listed``: how many
+    values there are. ``limit``: how many such items the array can hold that are values of the further places (None:
+    any number), and ``inside``: the places whose values are among those.
+    """
+
+    met: tuple[bool, ...]
+    goals: list[Goal]
+    listed: list[Values | Extent]
+    limit: int | None = None
+    inside: frozenset[int] = frozenset()
+
+    @property
+    def is_few(self) -> bool:
+        return all(isinstance(values, dict) for values in self.listed)
 
 
 class ArrayEmitter:
@@ -88,42 +111,57 @@ class ArrayEmitter:
             return self._repeating(shape, shape.repeats)
         if shape.high is not None and shape.low > shape.high:
             return []
-        return _Chain(self, shape, None).alternatives() if shape.counts else self._plain(shape, self.perhaps)
+        return _Chain(self, shape).alternatives() if shape.counts else self._plain(shape, self.perhaps)
 
     def _check_tracker(self, origin: Schema) -> None:
         if not self.marked:
             raise origin.refuse("uniqueItems", "in JSON text that is part of another text, items are not compared")
 
-    @staticmethod
-    def _cut(shape: ArrayShape) -> ArrayShape:
+    def _cut(self, shape: ArrayShape) -> ArrayShape:
         """Lower the upper bound to where the first impossible item stands."""
         places = max((len(rule.prefix) for rule in shape.rules), default=0)
         for place in range(places + 1):
             if shape.high is not None and place >= shape.high:
                 break
-            if is_never(Reasoner.at_index(shape, place)):
+            if not self.sizes.is_alive(Reasoner.at_index(shape, place)):
                 return replace(shape, high=place)
         return shape
 
     # --- unique items -----------------------------------------------------------------------------------------
 
     def _unique(self, shape: ArrayShape) -> list[list[Symbol]]:
-        goals = self._goals_of_places(shape)
-        listed = [self.sizes.values(goal) for goal in goals]
-        counted = [count.goal for count in shape.counts]
-        self.tight = self.tight or not all(map(self.sizes.is_roomy, (*goals, *counted)))
-        for count in shape.counts:
-            values = self.sizes.values(count.goal)
-            if values is not None and count.low > len(values):
-                return []
-        most = self._most(goals, listed)
-        if most is None and shape.unique is not None and any(values is not None for values in listed):
-            return _Chain(self, shape, listed).alternatives()
-        if most is not None and (shape.high is None or most < shape.high):
-            shape = replace(shape, high=most)
+        found = [self._class(shape, met) for met in product((True, False), repeat=len(shape.counts))]
+        limited = [self._limited(kind) for kind in found]
+        classes = [kind for kind in limited if kind is not None]
+        if len(classes) < len(found):
+            if not all(kind.is_few for kind in found):
+                raise self._refusal(shape, "some places hold few values and share them with places that hold many")
+            return _Chain(self, shape, is_listed=True).alternatives()
+        if shape.counts:
+            few = any(kind.limit is not None for kind in classes)
+            return _Chain(self, shape, classes=classes if few else ()).alternatives()
+        only = classes[0]
+        if only.limit is not None:
+            most = len(only.goals) - 1 + only.limit - len(only.inside)
+            shape = replace(shape, high=most if shape.high is None else min(most, shape.high))
         if shape.high is not None and shape.low > shape.high:
             return []
-        return _Chain(self, shape, None).alternatives() if shape.counts else self._plain(shape, self.builder.empty)
+        return self._plain(shape, self.builder.empty)
+
+    def _class(self, shape: ArrayShape, met: tuple[bool, ...]) -> _Class:
+        counted = [count.goal if meets else count.fails for count, meets in zip(shape.counts, met, strict=True)]
+        goals = [join_goals(goal, *counted) for goal in self._goals_of_places(shape)]
+        listed = [self.sizes.values(goal) for goal in goals]
+        if Extent.UNSURE in listed:
+            raise self._refusal(shape, "it cannot be told whether items like these run out")
+        self.tight = self.tight or not all(map(self.sizes.is_roomy, goals))
+        return _Class(met, goals, listed)
+
+    @staticmethod
+    def _refusal(shape: ArrayShape, why: str) -> UnsupportedConstraint:
+        if shape.unique is None:
+            raise ValueError("only of unique arrays")
+        return shape.unique.refuse("uniqueItems", why)
 
     @staticmethod
     def _goals_of_places(shape: ArrayShape) -> list[Goal]:
@@ -133,30 +171,34 @@ class ArrayEmitter:
             places = min(places, shape.high - 1)
         return [Reasoner.at_index(shape, place) for place in range(places + 1)]
 
-    def _most(self, goals: list[Goal], listed: list[Values | None]) -> int | None:
-        """How many different items there can be at most; None: any number, or the places share few values.
+    def _limited(self, kind: _Class) -> _Class | None:
+        """The class with its limit; None where it matters which values come first.
 
-        It must not matter which values come first: where few are left to a place, the items before it either are
-        among them or cannot be.
+        It does not where few are left to a place and the items before it either are among them or cannot be.
         """
-        rest = listed[-1]
-        for place, values in enumerate(listed[:-1]):
-            if values is not None and len(values) <= sum(
-                self._may_share(goals[place], goals[other]) for other in range(place)
-            ):
+        rest = kind.listed[-1]
+        for place, values in enumerate(kind.listed[:-1]):
+            shares = sum(self._may_share(kind, place, other) for other in range(place))
+            if isinstance(values, dict) and values and len(values) <= shares:
                 return None
-        if rest is None:
-            return None
-        inside = 0
-        for goal, values in zip(goals[:-1], listed[:-1], strict=True):
-            if values is not None and values.keys() <= rest.keys():
-                inside += 1
-            elif self._may_share(goal, goals[-1]):
+        if not isinstance(rest, dict):
+            return kind
+        inside = set()
+        for place, values in enumerate(kind.listed[:-1]):
+            if isinstance(values, dict) and values.keys() <= rest.keys():
+                if values:
+                    inside.add(place)
+            elif self._may_share(kind, place, -1):
                 return None
-        return len(goals) - 1 + len(rest) - inside
+        return kind._replace(limit=len(rest), inside=frozenset(inside))
 
-    def _may_share(self, one: Goal, other: Goal) -> bool:
-        return not self.reasoner.is_empty_goal(join_goals(one, other))
+    def _may_share(self, kind: _Class, one: int, other: int) -> bool:
+        if kind.listed[one] == {} or kind.listed[other] == {}:
+            return False
+        first, second = kind.listed[one], kind.listed[other]
+        if isinstance(first, dict) and isinstance(second, dict):
+            return not first.keys().isdisjoint(second)
+        return self.sizes.is_alive(join_goals(kind.goals[one], kind.goals[other]))
 
     # --- items that repeat ------------------------------------------------------------------------------------
 
@@ -164,14 +206,13 @@ class ArrayEmitter:
         """Arrays in which some item is there twice."""
         self._check_tracker(origin)
         if shape.high is not None:
-            listed = [self.sizes.values(goal) for goal in self._goals_of_places(shape)]
-            if None in listed:
+            if any(isinstance(self.sizes.values(goal), Extent) for goal in self._goals_of_places(shape)):
                 raise origin.refuse("uniqueItems", "its negation beside an upper bound on the number of items")
-            return _Chain(self, shape, listed).alternatives()
+            return _Chain(self, shape, is_listed=True).alternatives()
         if any(count.high is not None for count in shape.counts):
             raise origin.refuse("uniqueItems", "its negation beside an upper bound on what the array contains")
         self.demands = True
-        return _Chain(self, shape, None).alternatives()
+        return _Chain(self, shape).alternatives()
 
     # --- rules ------------------------------------------------------------------------------------------------
 
@@ -200,19 +241,22 @@ class ArrayEmitter:
 class _Chain:
     """An array whose items are told apart one by one: a rule for every state.
 
-    ``listed``: the values of each place of a unique array, and last of all further ones, where places share few of
-    them; None where that does not matter.
+    ``is_listed``: by their values, where the places of an array share few of them. ``classes``: by what they meet,
+    where there are few values of that.
     """
 
-    def __init__(self, emitter: ArrayEmitter, shape: ArrayShape, listed: list[Values | None] | None) -> None:
+    def __init__(
+        self, emitter: ArrayEmitter, shape: ArrayShape, *, is_listed: bool = False, classes: Sequence[_Class] = ()
+    ) -> None:
         self._emitter = emitter
         self._builder = emitter.builder
         self._shape = shape
-        self._listed = listed
+        self._is_listed = is_listed
+        self._classes = classes
         places = max((len(rule.prefix) for rule in shape.rules), default=0)
         starts = max((count.start for count in shape.counts), default=0)
-        least = shape.low if shape.repeats is None else max(shape.low, 1)
-        self._last = max(places, starts, least) if shape.high is None else shape.high
+        # The first item is told from later ones: nothing is there that it could repeat.
+        self._last = max(places, starts, shape.low, 1) if shape.high is None else shape.high
         self._caps = tuple(count.low if count.high is None else count.high + 1 for count in shape.counts)
         self._next: dict[_State, Symbol] = {}
         self._todo: list[_State] = []
@@ -221,7 +265,8 @@ class _Chain:
 
     def alternatives(self) -> list[list[Symbol]]:
         builder, spacing = self._builder, self._emitter.spacing
-        start = _State(0, (0,) * len(self._shape.counts), self._shape.repeats is None, frozenset())
+        nothing = (0,) * len(self._shape.counts)
+        start = _State(0, nothing, self._shape.repeats is None, frozenset(), (0,) * len(self._classes))
         found = [[builder.terminal(spacing.empty("[]"))]] if self._may_end(start) else []
         found.append([builder.terminal(spacing.opening("[")), self._item(start)])
         while self._todo:
@@ -253,6 +298,8 @@ class _Chain:
 
     def _steps(self, state: _State) -> list[tuple[Symbol, Symbol, _State]]:
         """The next item, its mark and the state behind. A counted goal is met or, where too many matter, failed."""
+        if self._classes:
+            return self._class_steps(state)
         goal = Reasoner.at_index(self._shape, state.place)
         place = min(state.place + 1, self._last)
         ways: list[tuple[Goal, tuple[int, ...]]] = [(goal, ())]
@@ -269,7 +316,7 @@ class _Chain:
             missed = count.fails if count.high is not None else ()
             ways = met + [(join_goals(known, missed), (*counts, seen)) for known, counts in ways]
         emitter = self._emitter
-        if self._listed is not None:
+        if self._is_listed:
             return self._listed_steps(ways, state, place)
         steps = []
         for known, counts in ways:
@@ -281,6 +328,26 @@ class _Chain:
                 steps.append((emitter.value(known), self._builder.empty, after))
                 if state.place:
                     steps.append((emitter.value(known), emitter.mark, after._replace(repeated=True)))
+        return steps
+
+    def _class_steps(self, state: _State) -> list[tuple[Symbol, Symbol, _State]]:
+        """Every item is of one class, which the array must have room for."""
+        steps = []
+        for index, kind in enumerate(self._classes):
+            place = min(state.place, len(kind.goals) - 1)
+            counts, used = list(state.counts), list(state.used)
+            for number, (count, met) in enumerate(zip(self._shape.counts, kind.met, strict=True)):
+                if met and state.place >= count.start:
+                    counts[number] += 1
+            if kind.limit is not None and (place == len(kind.goals) - 1 or place in kind.inside):
+                used[index] += 1
+                if used[index] > kind.limit:
+                    continue
+            bounds = zip(counts, self._shape.counts, strict=True)
+            if all(count.high is None or seen <= count.high for seen, count in bounds):
+                capped = tuple(map(min, counts, self._caps))
+                after = _State(min(state.place + 1, self._last), capped, True, state.seen, tuple(used))
+                steps.append((self._emitter.value(kind.goals[place]), self._builder.empty, after))
         return steps
 
     def _listed_steps(
@@ -300,7 +367,7 @@ class _Chain:
         origin, values = self._shape.unique or self._shape.repeats, self._emitter.sizes.values(goal)
         if origin is None:
             raise ValueError("only items that are compared are listed")
-        if values is None:
+        if not isinstance(values, dict):
             raise origin.refuse(
                 "uniqueItems", "some places hold few values and share them with places that hold many"
             )

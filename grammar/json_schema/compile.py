@@ -11,6 +11,7 @@ from radixrt.grammar.json_schema.documents import Library
 from radixrt.grammar.json_schema.emit import Emitter
 from radixrt.grammar.json_schema.expand import Expander
 from radixrt.grammar.json_schema.languages import Languages
+from radixrt.grammar.json_schema.living import Living
 from radixrt.grammar.json_schema.prepared import prepared_languages
 from radixrt.grammar.json_schema.shapes import goal_of
 from radixrt.grammar.json_schema.spacing import WHITESPACE, Spacing
@@ -72,11 +73,18 @@ def _grammar(
     library = Library(schema, resources)
     languages = prepared_languages(library.formats, unknown_format or "ignore", limits.compile_fuel)
     languages.pool.spend(SCHEMA_FUEL * library.size)
-    builder = GrammarBuilder(languages.pool)
-    spacing = Spacing(languages.pool, whitespace or "flexible")
-    emitter = _emitter(builder, library, languages, spacing, key_order, tracked=True)
-    grammar = builder.build(emitter.root(goal_of(library.meant(library.main))))
-    return grammar._replace(tracks=emitter.tracks)
+    expander = Expander(library, languages)
+    living = Living(expander.reasoner, expander.of_goal)
+    while True:
+        builder = GrammarBuilder(languages.pool)
+        spacing = Spacing(languages.pool, whitespace or "flexible")
+        emitter = _emitter(builder, library, expander, spacing, living, key_order, tracked=True)
+        root = emitter.root(goal_of(library.meant(library.main)))
+        dead = emitter.dead_goals()
+        if not dead:
+            return builder.build(root)._replace(tracks=emitter.tracks)
+        for goal in dead:
+            living.bury(goal)
 
 
 def json_schema_symbol(
@@ -108,7 +116,9 @@ class SchemaParts:
         _check_option("key_order", key_order, KEY_ORDERS)
         self._library = Library(schema)
         languages, spacing = Languages(builder.pool, "ignore"), Spacing(builder.pool, "flexible")
-        self._emitter = _emitter(builder, self._library, languages, spacing, key_order, tracked=False)
+        expander = Expander(self._library, languages)
+        living = Living(expander.reasoner, expander.of_goal)
+        self._emitter = _emitter(builder, self._library, expander, spacing, living, key_order, tracked=False)
 
     def symbol(self, pointer: str, keywords: Mapping[str, JsonValue]) -> Symbol:
         """The JSON under the schema at ``pointer``; ``keywords``, which hold no schemas, replace its own."""
@@ -119,17 +129,18 @@ class SchemaParts:
 def _emitter(
     builder: GrammarBuilder,
     library: Library,
-    languages: Languages,
+    expander: Expander,
     spacing: Spacing,
+    living: Living,
     key_order: str | None,
     *,
     tracked: bool,
 ) -> Emitter:
-    expander = Expander(library, languages)
     return Emitter(
         builder,
         expander,
         spacing,
+        living,
         any_order=key_order == "any",
         tracked=tracked,
         marked=library.asserts("uniqueItems"),

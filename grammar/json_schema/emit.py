@@ -11,6 +11,7 @@ from radixrt.errors import UnsupportedConstraint
 from radixrt.grammar.cfg import GrammarBuilder, Symbol
 from radixrt.grammar.json_schema.arrays import ArrayEmitter
 from radixrt.grammar.json_schema.expand import Expander
+from radixrt.grammar.json_schema.living import Living
 from radixrt.grammar.json_schema.numbers import NumberLanguage, spellings
 from radixrt.grammar.json_schema.objects import ObjectEmitter
 from radixrt.grammar.json_schema.shapes import (
@@ -68,6 +69,7 @@ class Emitter:
         builder: GrammarBuilder,
         expander: Expander,
         spacing: Spacing,
+        living: Living,
         *,
         any_order: bool = False,
         tracked: bool = True,
@@ -83,13 +85,15 @@ class Emitter:
             builder,
             expander.languages,
             expander.reasoner,
+            living,
             spacing,
             self.value,
             any_order=any_order,
             tracked=tracked,
         )
         self._marked = marked and tracked
-        sizes = Sizes(expander.languages, expander.reasoner, expander.of_goal)
+        self._living = living
+        sizes = Sizes(expander.languages, expander.reasoner, expander.of_goal, living)
         self._arrays = ArrayEmitter(
             builder, spacing, self.value, self._given_symbol, expander.reasoner, sizes, marked=self._marked
         )
@@ -99,13 +103,27 @@ class Emitter:
     def root(self, goal: Goal) -> Symbol:
         """The symbol of the values of ``goal``, with all it needs defined."""
         symbol = self.value(goal)
+        self._define_all()
+        return symbol
+
+    def dead_goals(self) -> list[Goal]:
+        """The goals that a count took to have values, and that have none: all of it is to be made anew without."""
+        found: dict[Goal, Symbol] = {}
+        while len(found) < len(self._living.doubted):
+            found = {goal: self.value(goal) for goal in self._living.doubted}
+            self._define_all()
+        if not found:
+            return []
+        dead = set(self._builder.unproductive(list(found.values())))
+        return [goal for goal, symbol in found.items() if symbol in dead]
+
+    def _define_all(self) -> None:
         while self._todo:
             work = self._todo.pop()
             try:
                 self._define(work)
             except UnsupportedConstraint as error:
                 raise _placed(error, work.goal) from error.__cause__
-        return symbol
 
     @property
     def tracks(self) -> Tracks | None:

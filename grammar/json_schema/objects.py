@@ -24,9 +24,10 @@ from radixrt.errors import UnsupportedConstraint
 from radixrt.grammar.cfg import GrammarBuilder, Symbol
 from radixrt.grammar.json_schema.demands import singled_out
 from radixrt.grammar.json_schema.languages import Languages
+from radixrt.grammar.json_schema.living import Living
 from radixrt.grammar.json_schema.members import Named, Other, named_members, other_members
 from radixrt.grammar.json_schema.reason import Reasoner
-from radixrt.grammar.json_schema.shapes import Goal, ObjectShape, join_goals
+from radixrt.grammar.json_schema.shapes import Goal, ObjectShape, is_never, join_goals
 from radixrt.grammar.json_schema.sizes import count_strings
 from radixrt.grammar.json_schema.spacing import Spacing
 from radixrt.grammar.rx import Rx
@@ -64,6 +65,7 @@ class ObjectEmitter:
         builder: GrammarBuilder,
         languages: Languages,
         reasoner: Reasoner,
+        living: Living,
         spacing: Spacing,
         value: Callable[[Goal], Symbol],
         *,
@@ -75,6 +77,7 @@ class ObjectEmitter:
         self.spacing = spacing
         self.value = value
         self.reasoner = reasoner
+        self.living = living
         self.any_order = any_order
         self.tracked = tracked
         self.tracks = False
@@ -92,6 +95,10 @@ class ObjectEmitter:
         named = named_members(shape, self.languages, self.reasoner)
         if named is None:
             return []
+        if self.any_order:  # then names are counted; in order, the grammar itself passes over what is dead
+            if not all(self.living.is_alive(member.goal) for member in named if member.required):
+                return []
+            named = [member for member in named if self.living.is_alive(member.goal)]
         return _Object(self, shape, named, other_members(shape, self.languages)).alternatives()
 
     def key(self, name: str) -> Symbol:
@@ -121,7 +128,10 @@ class _Object:
         self._builder = emitter.builder
         self._shape = shape
         self._any_order = emitter.any_order
-        self._few, self._others = singled_out(shape, others, emitter.languages)
+        alive = [other for other in others if emitter.living.is_alive(other.goal)]
+        never = any(is_never(goal) for rule in shape.rules for _, goal in (("", rule.additional), *rule.patterns))
+        self._few, self._others = singled_out(shape, alive, emitter.languages)
+        self._is_open = bool(alive) and not (self._few or shape.names or never or len(alive) < len(others))
         self._must_use: frozenset[int] = frozenset()
         self._required: list[Named] = []
         self._optional: list[Named] = []
@@ -166,7 +176,9 @@ class _Object:
         languages = self._emitter.languages
         for some in self._shape.somes:
             met_by_others = any(
-                not languages.is_empty(languages.all_of((some.language, other.language))) for other in self._others
+                not languages.is_empty(languages.all_of((some.language, other.language)))
+                and self._emitter.living.is_alive(join_goals(other.goal, some.goal))
+                for other in self._others
             )
             if not met_by_others and any(languages.has(some.language, member.name) for member in named):
                 location = self._shape.origin.pointer if self._shape.origin else ""
@@ -200,13 +212,9 @@ class _Object:
             emitter.tracks = True
             if emitter.tight:
                 return
-            never = emitter.reasoner.is_empty_goal
-            open_ = bool(self._others) and not shape.names and not self._few
-            for rule in shape.rules:
-                open_ = open_ and not never(rule.additional) and not any(never(goal) for _, goal in rule.patterns)
             # Where members are counted, the last place may be for a required or a demanded name only.
             last_matters = shape.high is not None and bool(shape.somes or (self._any_order and shape.required))
-            emitter.tight = not open_ or last_matters
+            emitter.tight = not self._is_open or last_matters
 
     def alternatives(self) -> list[list[Symbol]]:
         if self._hopeless:
