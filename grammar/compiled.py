@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Final
 
 from radixrt.errors import InvalidRequest
 from radixrt.grammar.automaton import Automaton
+from radixrt.grammar.end_tokens import stranded
 from radixrt.grammar.json_guard import JsonGuard
 from radixrt.grammar.json_tokens import JsonTokens
 from radixrt.grammar.limits import GrammarLimits
@@ -18,9 +21,11 @@ from radixrt.grammar.matcher import Encode, Matcher
 from radixrt.grammar.rules import Grammar
 from radixrt.grammar.runner import new_runner
 from radixrt.grammar.terminal_rows import SharedRows
-from radixrt.grammar.vocab import Vocabulary
+from radixrt.grammar.vocab import Vocabulary, checked_ids
 
 __all__ = ["CompiledGrammar"]
+
+_MAX_END_SETS: Final = 64
 
 
 class CompiledGrammar:
@@ -47,6 +52,7 @@ class CompiledGrammar:
         if not free:
             self._automaton.prepare()
         self._guard: JsonGuard | None = None
+        self._stranded: dict[frozenset[int], bytes | None] = {}  # by end tokens; all of it can be found again
 
     def matches(self, text: str | bytes) -> bool:
         """Whether the whole of ``text`` satisfies the constraint. ``str`` is taken as UTF-8."""
@@ -72,25 +78,36 @@ class CompiledGrammar:
         the text is complete, whatever text they spell. ``prefix`` must be generated first, before the constraint
         begins (token healing: the bytes that were cut off the prompt). ``prefix_ids`` are the tokens that spelled
         it: then it is generated either by these or by tokens that go beyond its end.
+
+        Raises ``InvalidRequest`` naming the argument, for ``end_ids`` also where they leave a text no way on: see
+        ``end_tokens``.
         """
-        ends = self.vocab.eos_ids if end_ids is None else self._ids(end_ids, "end_ids")
+        size = self.vocab.size
+        ends = self.vocab.eos_ids if end_ids is None else tuple(checked_ids(end_ids, "end_ids", size))
         if not isinstance(prefix, bytes):
             raise InvalidRequest(f"prefix must be bytes, not {type(prefix).__name__}", param="prefix")
-        spelled = self._ids(prefix_ids, "prefix_ids")
+        if isinstance(prefix_ids, AbstractSet):
+            raise InvalidRequest("prefix_ids must be a list: their order matters", param="prefix_ids")
+        spelled = checked_ids(prefix_ids, "prefix_ids", size)
         if spelled and b"".join(self.vocab.token_bytes(token) or b"" for token in spelled) != prefix:
             raise InvalidRequest("prefix_ids must spell prefix", param="prefix_ids")
         automaton = self._current()
         guard = self._guard_of(automaton)
+        if not self._free:
+            self._check_ends(ends, lambda: Matcher(automaton, ends, b"", None, guard=guard), automaton)
         return Matcher(automaton, ends, prefix, self._encode, spelled, free=self._free, guard=guard)
 
-    def _ids(self, tokens: Sequence[int], param: str) -> tuple[int, ...]:
-        if isinstance(tokens, str | bytes) or not isinstance(tokens, Iterable):
-            raise InvalidRequest(f"{param} must be a list of token ids, not {type(tokens).__name__}", param=param)
-        ids = tuple(tokens)
-        for token in ids:
-            if type(token) is not int or not 0 <= token < self.vocab.size:
-                raise InvalidRequest(f"{param}: {token!r} is not a token id below {self.vocab.size}", param=param)
-        return ids
+    def _check_ends(self, ends: tuple[int, ...], new_matcher: Callable[[], Matcher], automaton: Automaton) -> None:
+        key = frozenset(ends)
+        if key not in self._stranded:
+            if len(self._stranded) >= _MAX_END_SETS:
+                self._stranded = {}
+            self._stranded[key] = stranded(automaton, ends, new_matcher)
+        beginning = self._stranded[key]
+        if beginning is not None:
+            raise InvalidRequest(
+                f"after {beginning!r} nothing but the tokens that end the text could follow", param="end_ids"
+            )
 
     @property
     def nbytes(self) -> int:

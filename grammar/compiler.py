@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -75,6 +76,10 @@ class Compiler:
         max_bytes: int = 512 * 2**20,
         cache_dir: Path | None = None,
     ) -> None:
+        _check_kinds(vocab, limits, encode, cache_dir)
+        for name, bound in (("max_entries", max_entries), ("max_bytes", max_bytes)):
+            if type(bound) is not int or bound < 0:
+                raise InvalidRequest(f"{name} must be a whole number, not {bound!r}", param=name)
         self.vocab = vocab
         self.limits = (limits or GrammarLimits()).validated()
         self._encode = encode
@@ -136,6 +141,13 @@ class Compiler:
                 f"resources must be a mapping from URIs to schemas, not {type(resources).__name__}",
                 param="resources",
             )
+        wrong = (
+            None
+            if isinstance(resources, str | None)
+            else next((k for k in resources if not isinstance(k, str)), None)
+        )
+        if wrong is not None:
+            raise InvalidRequest(f"the URI of a resource is a string, not {wrong!r}", param="resources")
         for name, option in (
             ("whitespace", whitespace),
             ("key_order", key_order),
@@ -193,6 +205,10 @@ class Compiler:
 
     def compile(self, constraint: Constraint) -> CompiledGrammar:
         """Dispatch on ``constraint.kind``."""
+        if not isinstance(constraint, Constraint):
+            raise InvalidRequest(
+                f"a constraint is a radixrt.api.Constraint, not {type(constraint).__name__}", param="constraint"
+            )
         constraint.validated()
         if constraint.kind == "choices":
             return self.choices(constraint.choices)
@@ -266,6 +282,17 @@ class Compiler:
             raise
 
 
+def _check_kinds(vocab: object, limits: object, encode: object, cache_dir: object) -> None:
+    for name, value, is_right, kind in (
+        ("vocab", vocab, isinstance(vocab, Vocabulary), "a Vocabulary"),
+        ("limits", limits, isinstance(limits, GrammarLimits | None), "GrammarLimits"),
+        ("encode", encode, encode is None or callable(encode), "a function from text to token ids"),
+        ("cache_dir", cache_dir, isinstance(cache_dir, str | os.PathLike | None), "a path"),
+    ):
+        if not is_right:
+            raise InvalidRequest(f"{name} must be {kind}, not {type(value).__name__}", param=name)
+
+
 def _json_key(value: Any, param: str) -> str:
     """A text that two JSON values share exactly when they are written alike (key order matters)."""
     if isinstance(value, str):
@@ -297,7 +324,11 @@ def _documents(resources: Mapping[str, Any] | str | None) -> Mapping[str, Any] |
         return resources
     from radixrt.grammar.json_schema.values import parse_json
 
-    found = parse_json(resources)
+    try:
+        found = parse_json(resources)
+    except RadixrtError as error:
+        error.param = "resources"
+        raise
     if not isinstance(found, dict):
         raise InvalidRequest("resources is a JSON object: schemas by their URIs", param="resources")
     return found
