@@ -17,6 +17,7 @@ beside other terms. Nothing here knows about characters of a pattern, tokens, or
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from radixrt.errors import UnsupportedConstraint
 from radixrt.grammar.limits import Fuel
@@ -63,6 +64,9 @@ __all__ = [
 
 MAX_WATCHED = 64
 """Watched languages of one closed term: the native pool has a bit for each."""
+
+_MOST_PAIRS: Final = 1024
+"""Pairs of alternatives that are compared to find out which of them implies another."""
 
 
 class Terms(TermStore):
@@ -169,6 +173,7 @@ class Terms(TermStore):
             members = self._merge_alternatives(members)
             if self.all in members:
                 return self.all
+            members = self._without_implied(members)
         if len(members) < 2:
             return members.pop() if members else NONE
         if EMPTY in members and any(self.null[x] and x != EMPTY for x in members):
@@ -222,6 +227,19 @@ class Terms(TermStore):
             for low, high in _united(spans):
                 merged.add(self._join(self._repeat(x, low, high), tail))
         return merged
+
+    def _without_implied(self, members: set[Rx]) -> set[Rx]:
+        """x or (x and y) is x. Without this, a search for an intersection has one for each order of its parts."""
+        parts = {x: set(self.args[x]) for x in members if self.kind[x] == AND}
+        pairs = len(parts) * len(members)
+        if not pairs or pairs > _MOST_PAIRS:
+            return members
+        self.fuel.spend(pairs)
+        return {
+            x
+            for x in members
+            if x not in parts or not any(other != x and parts[x] >= parts.get(other, {other}) for other in members)
+        }
 
     def and_(self, *terms: Rx) -> Rx:
         """All of them."""

@@ -201,6 +201,7 @@ class Pool {
     Term one_round_less(Term repeat);
     void flatten(Kind kind, const Term *terms, size_t count, TermList &out);
     void merge_alternatives(TermList &members);
+    void drop_implied(TermList &members);
     void merge_counts(CountedList &counted, TermList &merged);
     bool opens(Term x) const;
     void factors(Term term, TermList &out) const;

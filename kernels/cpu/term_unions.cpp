@@ -17,6 +17,9 @@ void sort_unique(SmallVector<Term, 24> &terms) {
     terms.resize(static_cast<size_t>(std::unique(terms.begin(), terms.end()) - terms.begin()));
 }
 
+// Pairs of alternatives that are compared to find out which of them implies another.
+constexpr int64_t kMostPairs = 1024;
+
 // An alternative that begins with a set of bytes.
 struct Headed {
     Term tail, term;
@@ -63,6 +66,8 @@ Term Pool::alt(const Term *terms, size_t count) {
         if (members.size() < 2) return members.empty() ? NONE : members[0];
         if (pass == 0) merge_alternatives(members);
     }
+    drop_implied(members);
+    if (members.size() == 1) return members[0];
     if (members[0] == EMPTY) {
         const bool implied = std::any_of(members.begin() + 1, members.end(), [&](Term x) { return null(x); });
         if (implied) members.erase(0);
@@ -76,6 +81,30 @@ Term Pool::alt(const Term *terms, size_t count) {
         high = std::max(high, longest(x));
     }
     return intern(Kind::ALT, members.data(), members.size(), nullable_, low, high);
+}
+
+// x or (x and y) is x. Without this, a search for an intersection has one for each order of its parts.
+void Pool::drop_implied(TermList &members) {
+    const auto is_both = [&](Term x) { return is(x, Kind::AND); };
+    const int64_t pairs = std::count_if(members.begin(), members.end(), is_both) * static_cast<int64_t>(members.size());
+    if (pairs == 0 || pairs > kMostPairs) return;
+    spend(pairs);
+    const auto implied = [&](Term x) {
+        if (!is_both(x)) return false;
+        const Terms parts = children(x);
+        const Term *first = parts.data, *last = parts.data + parts.count;
+        return std::any_of(members.begin(), members.end(), [&](Term other) {
+            if (!is_both(other)) return std::binary_search(first, last, other);
+            const Terms fewer = children(other);
+            return other != x && std::includes(first, last, fewer.data, fewer.data + fewer.count);
+        });
+    };
+    TermList kept;
+    for (const Term x : members)
+        if (!implied(x)) kept.push_back(x);
+    if (kept.size() == members.size()) return;
+    members.clear();
+    members.append(kept.data(), kept.size());
 }
 
 // Add repetitions to `merged`, those of one term before one tail united where their counts touch.

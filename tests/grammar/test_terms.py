@@ -270,3 +270,25 @@ def test_a_pool_is_bounded_in_terms(make: Callable[[], Pool]) -> None:
         pool.literal(b"y" * 80)
     assert caught.value.keyword == "terms"
     assert len(pool) == 100
+
+
+def test_an_alternative_that_implies_another_is_none(pool: Pool) -> None:
+    x, y, z = (pool.concat(pool.all, pool.literal(data), pool.all) for data in (b"x", b"y", b"z"))
+    assert pool.alt(x, pool.and_(x, y)) == x
+    assert pool.alt(pool.and_(x, y, z), pool.and_(x, z)) == pool.and_(x, z)
+    assert pool.alt(pool.and_(x, y), pool.and_(x, z)) not in (pool.and_(x, y), pool.and_(x, z))
+    assert pool.alt(pool.and_(x, y), pool.and_(y, z), pool.and_(x, y, z)) == pool.alt(
+        pool.and_(x, y), pool.and_(y, z)
+    )
+
+
+def test_a_search_for_an_intersection_has_a_state_for_each_set_of_its_parts(pool: Pool) -> None:
+    """Not one for each order in which they come true."""
+    parts = [pool.concat(pool.all, pool.literal(bytes((byte,))), pool.all) for byte in b"abcde"]
+    start = pool.concat(pool.all, pool.and_(*parts))
+    found, todo = {start}, [start]
+    while todo:
+        fresh = {arc[1] for arc in pool.arcs(todo.pop())} - found
+        found |= fresh
+        todo.extend(fresh)
+    assert len(found) <= 2 * 2**5
