@@ -27,6 +27,7 @@ from radixrt.grammar.seen_keys import has_key
 __all__ = ["JsonGuard"]
 
 _MAX_KNOWN: Final = 8192  # states whose tokens of some kind are remembered
+_BLANKS: Final = (b" ", b"\t", b"\n", b"\r")
 _PIECE: Final = 64  # bytes of a given text that are read with one allowance of fuel
 
 
@@ -59,8 +60,12 @@ class JsonGuard:
             return None
         if self._tight:
             alive = self._ends.is_alive(state, following)
-        else:
-            alive = following.mode != Mode.SCALAR or self._ends.is_scalar_alive(state, following)
+        elif following.mode == Mode.SCALAR:
+            alive = self._ends.is_scalar_alive(state, following)
+        else:  # behind a blank there may be nothing but the closing bracket
+            alive = (
+                following.mode != Mode.VALUE or data[-1:] not in _BLANKS or self._ends.is_alive(state, following)
+            )
         return (state, following) if alive else None
 
     def accepts(self, text: bytes) -> bool:
@@ -177,6 +182,12 @@ class JsonGuard:
         direct = not top.is_object and bool(top.keys)
         if self._tight and (direct or top.within):
             found.update(self._alive_of(state, "opening", inside))
+        elif self._tight:
+            found.update(self._alive_of(state, "reopening", inside))
+        elif top.within:
+            found.update(self._alive_of(state, "blank_last", inside))
+        elif direct:
+            found.update(self._alive_of(state, "opening_blank", inside))
         if not direct:
             return found
         found.update(self._alive_of(state, "whole", inside))
@@ -202,8 +213,7 @@ class JsonGuard:
         if spot.mode >= Mode.STRING:
             return set(self._tokens.finishing(*expected_texts(spot, top), tight=True))
         expected = expected_bytes(spot, top)
-        if spot.mode == Mode.SCALAR:
-            expected.add(0x20)  # a blank ends what is read
+        expected.add(0x20)  # a blank ends what is read, and behind some only a closing bracket may come
         firsts = self._tokens.firsts
         bits = np.unpackbits(row.view(np.uint8), bitorder="little").view(np.bool_)
         found: set[int] = set(np.flatnonzero(np.isin(firsts, list(expected)) & bits[: len(firsts)]).tolist())

@@ -31,6 +31,8 @@ _INNER_END = re.compile(rb"[\]}]|[0-9][ \t\n\r,\]}]|true|false|null")  # where w
 _SCALAR_LAST = re.compile(rb"[\[,: \t\n\r](?:-?[0-9][0-9.eE+\-]*|-|t(?:ru?)?|f(?:a(?:ls?)?)?|n(?:ul?)?)$")
 _QUOTE_LAST = re.compile(rb'[\[{,: \t\n\r]"$')
 _OPENING = re.compile(rb"[\[{][^\]}]*$")
+_BLANK_LAST = re.compile(rb'(?:^|["\]}0-9a-z])[ \t\n\r]+$')
+_REOPENING = re.compile(rb"[\]}].*[\[{][^\]}]*$", re.DOTALL)
 _MAX_KNOWN: Final = 65_536  # rows and kinds whose tokens are remembered
 _HIGHEST = b"\xff"  # above any byte of a text
 _SHORT_ESCAPES: Final = {8: b"b", 9: b"t", 10: b"n", 12: b"f", 13: b"r"}
@@ -115,7 +117,9 @@ class JsonTokens:
     of those, a literal or the end of a number. ``several``: tokens in which several such values may end.
     ``numeric``: those made of nothing but characters of numbers. Tokens that end in something that begins in them:
     ``scalar_last`` in a number or the beginning of a literal, ``quote_last`` with a quote that may open a string,
-    ``opening`` somewhere in an array or object. ``delimiting``: bits (uint32 words) of the tokens that begin with
+    ``opening`` somewhere in an array or object, ``reopening`` likewise where one may have ended before.
+    ``blank_last``: those that end in a blank behind a value, ``opening_blank``: and in one that they began.
+    ``delimiting``: bits (uint32 words) of the tokens that begin with
     what may follow a number. ``firsts``: the first byte of each token that is no blank (uint8).
     """
 
@@ -136,6 +140,10 @@ class JsonTokens:
         self.scalar_last = tuple(i for data, i in texts if _SCALAR_LAST.search(data) is not None)
         self.quote_last = tuple(i for data, i in texts if _QUOTE_LAST.search(data) is not None)
         self.opening = tuple(i for data, i in texts if _OPENING.search(data) is not None)
+        self.reopening = tuple(i for data, i in texts if _REOPENING.search(data) is not None)
+        self.blank_last = tuple(i for data, i in texts if _BLANK_LAST.search(data) is not None)
+        opening = frozenset(self.opening)
+        self.opening_blank = tuple(i for i in self.blank_last if i in opening)
         self.firsts: npt.NDArray[np.uint8] = np.zeros(vocab.words * 32, np.uint8)
         for data, i in texts:
             self.firsts[i] = (data.lstrip(_BLANKS) or b" ")[0]

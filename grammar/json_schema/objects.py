@@ -210,11 +210,9 @@ class _Object:
         emitter, shape = self._emitter, self._shape
         if self._others or self._few or (self._any_order and named):
             emitter.tracks = True
-            if emitter.tight:
-                return
             # Where members are counted, the last place may be for a required or a demanded name only.
             last_matters = shape.high is not None and bool(shape.somes or (self._any_order and shape.required))
-            emitter.tight = not self._is_open or last_matters
+            emitter.tight = emitter.tight or not self._is_open or last_matters
 
     def alternatives(self) -> list[list[Symbol]]:
         if self._hopeless:
@@ -223,9 +221,7 @@ class _Object:
             return self._plain()
         emitter = self._emitter
         start = _State(open=frozenset(range(len(self._shape.somes))))
-        found = []
-        if self._may_end(start):
-            found.append([emitter.empty])
+        found = [[emitter.empty]] if self._may_end(start) else []
         found.append([emitter.opening, self._next_of(start)])
         while self._todo:
             self._define(self._todo.pop())
@@ -242,12 +238,11 @@ class _Object:
     def _plain(self) -> list[list[Symbol]]:
         """The same rules as those of the states, from the last place to the first."""
         builder, emitter = self._builder, self._emitter
-        comma, closing = emitter.comma, emitter.closing
-        rest, next_ = closing, builder.nothing
+        rest, next_ = emitter.closing, builder.nothing
         if self._others:
             rest, next_ = builder.declare("rest"), builder.declare("member")
             builder.define(next_, *([symbol, rest] for symbol, _ in self._group(False, frozenset())))
-            builder.define(rest, [comma, next_], [closing])
+            builder.define(rest, [emitter.comma, next_], [emitter.closing])
         for place in range(len(self._listed) - 1, -1, -1):
             member = self._listed[place]
             taken = [emitter.key(member.name), emitter.value(member.goal), rest]
@@ -256,11 +251,10 @@ class _Object:
             builder.define(next_, taken, *skipped)
             if place > 0:
                 rest = builder.declare("rest")
-                builder.define(rest, [comma, next_], *([[closing]] if place >= self._free_from else []))
+                ending = [[emitter.closing]] if place >= self._free_from else []
+                builder.define(rest, [emitter.comma, next_], *ending)
         found = [] if self._free_from else [[emitter.empty]]
-        if next_ != builder.nothing:
-            found.append([emitter.opening, next_])
-        return found
+        return found if next_ == builder.nothing else [*found, [emitter.opening, next_]]
 
     def _may_end(self, state: _State) -> bool:
         return (

@@ -142,9 +142,8 @@ class Sizes:
             self._open.discard(goal)
         self._known[goal] = found
         if not self._open:  # what was too deep inside another goal may be within reach by itself
-            unsure = [known for known, extent in self._known.items() if extent == Extent.UNSURE and known != goal]
-            for known in unsure:
-                del self._known[known]
+            for other in [other for other, extent in self._known.items() if extent == Extent.UNSURE]:
+                del self._known[other]
         return found
 
     @staticmethod
@@ -226,8 +225,7 @@ class Sizes:
                 if shape.unique is None or value_key(item) not in set(map(value_key, row))
             ]
             if len(rows) > MAX_LISTED:
-                later = shape.unique is None or (place + 1 >= shape.low)
-                return self._unlisted(shape, later)
+                return self._unlisted(shape, shape.unique is None or place + 1 >= shape.low)
         return found if len(found) <= MAX_LISTED else Extent.MANY
 
     def _longest(self, shape: ArrayShape, rest: Values | Extent, places: int) -> int | Extent:
@@ -298,9 +296,7 @@ class Sizes:
             found.extend(Named(name, other.goal, False) for name in names)
         return found
 
-    def _rows(
-        self, shape: ObjectShape, members: list[Named], parts: dict[str, Values | Extent]
-    ) -> Values | Extent:
+    def _rows(self, shape: ObjectShape, members: list[Named], parts: dict[str, Values | Extent]) -> Values | Extent:
         rows: list[dict[str, JsonValue]] = [{}]
         unsure = False
         for member in members:
