@@ -36,7 +36,7 @@ lint: install  ## ruff
 
 types: install  ## mypy --strict over the package as it is installed
 	rm -rf build  # what an earlier build left would be installed too
-	$(BIN)/pip install --quiet --no-deps --no-build-isolation --target build/types .
+	CXX=false $(BIN)/pip install --quiet --no-deps --no-build-isolation --target build/types .  # native code has no types
 	MYPYPATH=build/types $(BIN)/mypy --strict -p radixrt
 
 bench: install  ## what a step costs beside its forward

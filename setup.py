@@ -13,6 +13,7 @@ import shlex
 import shutil
 import subprocess
 import sysconfig
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from setuptools import Extension, setup
@@ -74,9 +75,14 @@ class BuildLibrary(build_ext):
         folder = Path(self.build_temp)
         folder.mkdir(parents=True, exist_ok=True)
         target.parent.mkdir(parents=True, exist_ok=True)
+        commands = []
         for source in ext.sources:
             objects.append(str(folder / (Path(source).stem + ".o")))
-            _run([*compiler, *flags, *SOURCE_FLAGS.get(Path(source).name, []), "-c", source, "-o", objects[-1]])
+            own = SOURCE_FLAGS.get(Path(source).name, [])
+            commands.append([*compiler, *flags, *own, "-c", source, "-o", objects[-1]])
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            for _ in pool.map(_run, commands):
+                pass  # the first failure is raised here
         # Linked under another name and moved, so that a process that has the old library open keeps it.
         fresh = target.with_suffix(".new")
         _run([*compiler, "-shared", *objects, "-o", str(fresh)])
