@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,8 @@ import radixrt as rx
 
 @pytest.fixture(scope="session")
 def engine(model_file: Path) -> Iterator[rx.Engine]:
-    with rx.Engine(str(model_file)) as engine:
+    # Closed, not entered: `with engine:` would make it the current engine of all later tests of this process.
+    with closing(rx.Engine(str(model_file))) as engine:
         yield engine
 
 
