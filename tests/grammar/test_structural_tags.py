@@ -411,9 +411,9 @@ def test_any_order_against_a_validator(seed: int, bytes_compiler: Compiler) -> N
         grammar = bytes_compiler.structural_tag(spec)
     except UnsatisfiableConstraint:
         pass
-    except UnsupportedConstraint as error:  # what repeated names could feign, and nothing else
-        assert error.keyword in ("minProperties", "additionalProperties")
-        assert "names may repeat" in str(error)
+    except UnsupportedConstraint as error:
+        if "names may repeat" not in str(error):  # what repetition could feign is refused, and nothing else
+            raise
         return
     validator = jsonschema.Draft202012Validator(schema)
     for size in range(4):
